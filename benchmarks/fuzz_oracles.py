@@ -35,9 +35,7 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _FORMULA = re.compile(r"[=@]|[+-](?![\d.])")
 _ESCAPED = re.compile(r"\\[!-/:-@\[-`{-~]")
 _MOST_BYTES = 64 << 20
-_SUFFIXES = {"markdown": ".md", "csv": ".csv", "junit": ".xml"} | dict.fromkeys(
-    ("json", "speedscope"), ".json"
-)
+_SUFFIXES = {"markdown": ".md", "csv": ".csv", "junit": ".xml", "json": ".json"}
 Case = Mapping[str, Any]
 """JSON values only; ``target`` is its kind."""
 

@@ -120,7 +120,7 @@ RUN_VERBS = (
     (4, "list runs"), (3, "list runs --json -"), (6, "report RUN"), (3, "report RUN --json -"),
     (3, "report RUN --scoring unixbench"),
     (3, "report RUN -f markdown"), (3, "report RUN -f csv"), (3, "report RUN -f junit"),
-    (3, "report RUN -f json"), (2, "report RUN -f benchstat"), (2, "report RUN -f speedscope"),
+    (3, "report RUN -f json"), (2, "report RUN -f benchstat"), (2, "report RUN -f folded"),
     (1, "report RUN -f parquet -o OUT.parquet"), (4, "report RUN -f html -o OUT.html"),
     (1, "report RUN --chart rounds -o OUT.svg"), (1, "report RUN --chart boots -o OUT.svg"),
     (1, "report RUN --chart effects -o OUT.svg"), (2, "report RUN --fail-on slower"),

@@ -27,11 +27,11 @@ from kdyno.store.run import Run, list_runs, write_run
 SAID = {
     "benchstat": "\nsandbox: none\n",
     "csv": ",no-sandbox",
+    "folded": "stock (perf, without the sandbox)",
     "html": "measured without the sandbox (--no-sandbox)",
     "json": '"kind": "no-sandbox"',
     "junit": 'value="no-sandbox: measured without the sandbox',
     "markdown": "no-sandbox: measured without the sandbox",
-    "speedscope": "stock (perf, without the sandbox)",
     "svg": "Measured without the sandbox.",
 }
 """Format → what is in it then, and only then."""
@@ -73,7 +73,7 @@ def test_no_format_is_forgotten() -> None:
 def test_it_is_said(evidence: Evidence, name: str) -> None:
     exported = exporters(labs.formats())[name]
     assert SAID[name] in str(exported.export(evidence))
-    if name != "speedscope":  # there it is the profile that says so
+    if name != "folded":  # there it is the profile that says so
         assert SAID[name] not in str(exported.export(inside(evidence)))
 
 

@@ -219,7 +219,7 @@ def shown(found: Verdict) -> object:
     return show(found, io.StringIO())
 
 
-PICTURES = ("png", "svg", "speedscope")
+PICTURES = ("png", "svg", "folded")
 """Of the same drawings as the page, or of no effects at all."""
 FORMATS: dict[str, Callable[[Verdict], object]] = {
     "table": shown,

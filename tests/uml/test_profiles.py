@@ -72,7 +72,7 @@ def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -
     for profile in found.values():
         for boot in profile.boots:
             assert boot.cpu_s is not None and boot.functions
-    assert "slow-umask;UML kernel;" in folded.read_text()
+    assert "slow-umask (perf);UML kernel;" in folded.read_text()
     refused = kdyno("profile", "last", "--case", "pipe", runs=tmp_path, check=(2,))
     assert "--replace" in refused.stderr
 

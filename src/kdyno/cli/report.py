@@ -57,7 +57,7 @@ def report(
         option(
             "-f --format FORMAT",
             "html, markdown, csv, json, parquet, svg, png, junit, benchstat, "
-            "speedscope; none: by the name of the file, else a table.",
+            "folded; none: by the name of the file, else a table.",
             "kdyno.cli.report:format_names",
         ),
     ] = None,

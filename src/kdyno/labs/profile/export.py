@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Stacks for other tools (folded text, the viewer speedscope) and as one tree for a flame graph."""
+"""Stacks as folded text, which flame graphs and viewers such as speedscope read, and as one tree
+for the page."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,23 +12,19 @@ from kdyno.labs.profile.record import OUTSIDE, WHERES, Profile, Stack, stored_pr
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
 
-NAME = "speedscope"
-HELP = "the profile of every kernel, for the viewer speedscope"
-SUFFIX = ".speedscope.json"
+NAME = "folded"
+HELP = "the profile of every kernel as folded stacks, for flame graphs"
+SUFFIX = ".folded"
 
 
 def export_run(evidence: Evidence) -> str:
-    """UsageError where the run was not profiled; a bare verdict gives a file without profiles."""
+    """UsageError where the run was not profiled; of a bare verdict nothing."""
     if evidence.run is None:
-        return speedscope({}) + "\n"
+        return ""
     profiles = stored_profiles(evidence.run)
     if not profiles:
         raise UsageError(f"{evidence.name} has no profile; `kdyno profile RUN` makes one")
-    return speedscope(profiles) + "\n"
-
-
-SCHEMA = "https://www.speedscope.app/file-format-schema.json"
-"""The name that the format goes by; nothing is ever fetched from there."""
+    return folded(profiles)
 
 
 def stacks_of(profile: Profile) -> tuple[Stack, ...]:
@@ -47,48 +43,16 @@ def stacks_of(profile: Profile) -> tuple[Stack, ...]:
 def folded(profiles: Mapping[str, Profile]) -> str:
     """``frame;frame;frame count`` a line, outermost first, counted in microseconds per boot.
 
-    The variant is the outermost frame where there are several."""
+    The variant is the outermost frame, with the method, and that the sandbox was not there."""
     lines = []
     for name, profile in profiles.items():
+        outside = ", without the sandbox" if OUTSIDE in profile.notes else ""
         for stack in stacks_of(profile):
-            frames = stack.frames if len(profiles) == 1 else (name, *stack.frames)
+            frames = (f"{name} ({profile.method}{outside})", *stack.frames)
             count = round(stack.seconds * 1e6)
             if count:
                 lines.append(f"{';'.join(map(_plain, frames))} {count}")
     return "".join(f"{line}\n" for line in sorted(lines))
-
-
-def speedscope(profiles: Mapping[str, Profile]) -> str:
-    """One sampled profile for each variant, weights in seconds per boot."""
-    frames: dict[str, int] = {}
-    sampled: list[dict[str, Any]] = []
-    for name, profile in profiles.items():
-        samples, weights = [], []
-        outside = ", without the sandbox" if OUTSIDE in profile.notes else ""
-        for stack in stacks_of(profile):
-            samples.append([frames.setdefault(frame, len(frames)) for frame in stack.frames])
-            weights.append(round(stack.seconds, 9))
-        sampled.append(
-            {
-                "type": "sampled",
-                "name": f"{name} ({profile.method}{outside})",
-                "unit": "seconds",
-                "startValue": 0,
-                "endValue": round(sum(weights), 9),
-                "samples": samples,
-                "weights": weights,
-            }
-        )
-    return json.dumps(
-        {
-            "$schema": SCHEMA,
-            "exporter": "kdyno",
-            "name": "kdyno profile",
-            "activeProfileIndex": 0,
-            "shared": {"frames": [{"name": frame} for frame in frames]},
-            "profiles": sampled,
-        }
-    )
 
 
 def _plain(frame: str) -> str:

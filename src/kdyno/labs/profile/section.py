@@ -9,16 +9,15 @@ from kdyno.errors import KdynoError
 from kdyno.labs.profile.export import flame_data
 from kdyno.labs.profile.record import WHERES, Profile, stored_profiles
 from kdyno.labs.profile.tables import (
+    FUNCTIONS,
     Difference,
     change_grid,
     differences,
     headline,
-    limits,
     rows,
-    seconds,
     unexplained,
 )
-from kdyno.report import figures, plain
+from kdyno.report import plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.show.grid import Column, Grid
 from kdyno.report.show.html import Html, data, headed_table, join, short, table, tag
@@ -68,19 +67,11 @@ def _difference(difference: Difference) -> Html:
 
 
 def _functions(profiles: Mapping[str, Profile]) -> Html:
-    items = [(key, row) for key, profile in profiles.items() for row in rows(profile)[:_ROWS_MOST]]
-    columns = [
-        Column("Function", lambda item: item[1].function, "name"),
-        Column("Where", lambda item: WHERES[item[1].where]),
-        Column("Kernel", lambda item: item[0], "name"),
-        Column("Seconds a boot", lambda item: item[1].seconds.mean, "number", seconds),
-        Column("Share", lambda item: item[1].share, "number", figures.share),
-        Column("Interval", lambda item: limits(item[1].seconds)),
-        Column("Calls", lambda item: item[1].calls, "number", figures.amount),
-    ]
+    items = [row for profile in profiles.values() for row in rows(profile)[:_ROWS_MOST]]
+    columns = [Column("kernel", lambda row: row.variant, "name"), *FUNCTIONS]
     facets = {
-        "kernel": lambda item: plain.short(item[0]),
-        "where": lambda item: WHERES[item[1].where],
+        "kernel": lambda row: plain.short(row.variant),
+        "where": lambda row: WHERES[row.where],
     }
     grid = Grid(columns, items, "Seconds per function", id="profile-table", facets=facets)
     return tag("details", tag("summary", "Every function of every kernel"), table(grid))

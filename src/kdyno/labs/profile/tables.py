@@ -5,27 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from kdyno.errors import UsageError
 from kdyno.labs.profile.record import WHERES, Profile, Where
-from kdyno.labs.published.article import Article
 from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import Part
 from kdyno.stats.effect import Estimate, difference_of, interval, mean_of, relative
 
 TOP = 15
-_SEEN_S = 1e-12
 
 
 @dataclass(frozen=True)
 class FunctionMean:
     """One function: seconds per boot, and its share of all sampled seconds."""
 
-    where: Where
+    variant: str
+    where: Where | None
+    """None: of the smallest together."""
     function: str
     seconds: Estimate
     share: float
@@ -73,7 +72,8 @@ def rows(profile: Profile) -> tuple[FunctionMean, ...]:
     for where, function in profile.names:
         seconds = mean_of(list(profile.seconds(where, function).values()))
         share = seconds.mean / whole if whole else 0.0
-        means.append(FunctionMean(where, function, seconds, share, profile.calls(where, function)))
+        calls = profile.calls(where, function)
+        means.append(FunctionMean(profile.variant, where, function, seconds, share, calls))
     return tuple(means)
 
 
@@ -170,39 +170,6 @@ def differences(profiles: Mapping[str, Profile], baseline: str) -> list[Differen
     ]
 
 
-def beside(article: Article, profiles: Mapping[str, Profile], baseline: str) -> Iterator[Part]:
-    """The article's profile and today's, function by function."""
-    table = article.tables.get("profile")
-    if table is None:
-        yield f"{article.name} has no profile: nothing to show beside these"
-        return
-    printed = {f"theirs: {'+'.join(arm)}": of for arm, of in table.cells.items()}
-    today = {
-        f"today: {plain.short(key)}": profile for key, profile in profiles.items() if profile.boots
-    }
-    columns = [Column("function", str)]
-    columns += [Column(head, partial(_theirs, of), "number") for head, of in printed.items()]
-    columns += [Column(head, partial(_today, of), "number") for head, of in today.items()]
-    yield f"beside {article.title} ({article.system})"
-    yield Grid(columns, list(dict.fromkeys(["total", *table.figures])))
-    yield (
-        "theirs: gprof, one run each, no spread; seconds of another machine at other work: "
-        "compare shares and changes, not seconds"
-    )
-    base = table.cells[table.baseline]
-    for arm, of in table.cells.items():
-        for function in ("memcpy", "total") if arm != table.baseline else ():
-            if function in base and function in of:
-                change = of[function] / base[function] - 1.0
-                yield f"  theirs, {function}: {figures.percent(change)}"
-    for pair in differences(profiles, baseline):
-        variant = plain.short(pair.variant)
-        for each in pair.changes:
-            if (each.where, each.function) == ("kernel", "memcpy"):
-                yield f"  today, {variant}, memcpy: {_relative(each)}"
-        yield f"  today, {variant}, total: {_relative(pair.sampled)}"
-
-
 def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
     """Tables and differences, for programs."""
     return {
@@ -247,34 +214,25 @@ def headline(profile: Profile) -> str:
     return f"{text} of {seconds(sum(cpu.values()) / len(cpu))} s CPU" if cpu else text
 
 
-def _profile(profile: Profile, top: int) -> Iterator[Part]:
-    table = rows(profile)
-    items: list[tuple[object, ...]] = [
-        (
-            WHERES[row.where],
-            row.function,
-            row.seconds.mean,
-            row.share,
-            limits(row.seconds),
-            row.calls,
-        )
-        for row in table[:top]
-    ]
-    if rest := table[top:]:
-        others_s, share = sum(row.seconds.mean for row in rest), sum(row.share for row in rest)
-        items.append(("", f"others: {len(rest)}", others_s, share, "", None))
-    yield headline(profile)
-    yield Grid(_COLUMNS, items)
-
-
-_COLUMNS = (
-    Column("where", itemgetter(0)),
-    Column("function", itemgetter(1), "name"),
-    Column("seconds", itemgetter(2), "number", seconds),
-    Column("share", itemgetter(3), "number", figures.share),
-    Column("95 % interval", itemgetter(4), "number"),
-    Column("calls", itemgetter(5), "number", figures.amount),
+FUNCTIONS = (
+    Column("where", lambda row: WHERES[row.where] if row.where else ""),
+    Column("function", lambda row: row.function, "name"),
+    Column("seconds", lambda row: row.seconds.mean, "number", seconds),
+    Column("share", lambda row: row.share, "number", figures.share),
+    Column("95 % interval", lambda row: limits(row.seconds) if row.where else "", "number"),
+    Column("calls", lambda row: row.calls, "number", figures.amount),
 )
+
+
+def _profile(profile: Profile, top: int) -> Iterator[Part]:
+    items = list(rows(profile))
+    if rest := items[top:]:
+        seconds_s = Estimate(0, sum(row.seconds.mean for row in rest))
+        share = sum(row.share for row in rest)
+        others = f"others: {len(rest)}"
+        items[top:] = [FunctionMean(profile.variant, None, others, seconds_s, share)]
+    yield headline(profile)
+    yield Grid(FUNCTIONS, items)
 
 
 def change_grid(difference: Difference, top: int, title: str = "") -> Grid:
@@ -310,32 +268,6 @@ _CHANGES = (
 
 def _delta(estimate: Estimate) -> Cell:
     return Cell(seconds(estimate.mean, True), estimate.mean, sign="*" if estimate.clear else "")
-
-
-def _relative(change: Change) -> str:
-    estimate = change.relative
-    if estimate is None:
-        return "not seen in the baseline"
-    mean = figures.percent(estimate.mean)
-    if estimate.lo is None or estimate.hi is None:
-        return f"{mean}, no interval from {figures.count(estimate.n, 'block')}"
-    return f"{mean} ({figures.percent(estimate.lo)} … {figures.percent(estimate.hi)})"
-
-
-def _theirs(of: Mapping[str, float], function: str) -> str:
-    value = of.get(function)
-    return "" if value is None else _with_share(value, of["total"])
-
-
-def _today(of: Profile, function: str) -> str:
-    whole = total(of).mean
-    own = of.seconds("kernel", function)
-    mean = whole if function == "total" else sum(own.values()) / max(1, len(own))
-    return _with_share(mean, whole) if mean > _SEEN_S else "not seen"
-
-
-def _with_share(value: float, whole: float) -> str:
-    return f"{seconds(value)} s  {figures.share(value / whole) if whole else '?'}"
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from kdyno.labs.profile import annotate as annotating
 from kdyno.labs.profile import boots as profiling
 from kdyno.labs.profile import counts, export, tables
 from kdyno.labs.profile.record import Profile, stored_profiles
-from kdyno.labs.published.article import load as load_article
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root
 from kdyno.report.progress import duration
@@ -74,9 +73,6 @@ def profile_verb(
         bool, option("--show", "Boot nothing; show the profile that the run has.")
     ] = False,
     top: Annotated[int, option("--top N", "Functions in each table.", min=1, max=100_000)] = 15,
-    published: Annotated[
-        str | None, option("--published NAME", "Show this article's profile beside it.")
-    ] = None,
     folded: Annotated[
         str | None, option("--folded FILE", "Folded stacks, for flame graphs.")
     ] = None,
@@ -94,7 +90,6 @@ def profile_verb(
             "Compile this file of the kernel, such as fs/pipe.c, with line numbers for it.",
         ),
     ] = None,
-    speedscope: Annotated[str | None, option("--speedscope FILE", "A file for speedscope.")] = None,
     jobs: Jobs = None,
     refresh: Refresh = False,
     runs: Runs = None,
@@ -104,9 +99,8 @@ def profile_verb(
     json: Json = None,
 ) -> int:
     """Show seconds per function of each kernel, and what differs. All of them did the same work."""
-    for file, name in ((json, "--json"), (folded, "--folded"), (speedscope, "--speedscope")):
-        check_writable(file, name)
-    article = load_article(published) if published else None
+    check_writable(json)
+    check_writable(folded, "--folded")
     if lines and not annotate:
         raise UsageError("--lines goes with --annotate FUNCTION")
     is_file = what.endswith(".toml") or Path(what).is_file()
@@ -172,15 +166,10 @@ def profile_verb(
         baseline = run.manifest().baseline
         data = tables.as_json(profiles, baseline)
         parts += tables.parts(profiles, baseline, top)
-        if article is not None:
-            parts += ["", *tables.beside(article, profiles, baseline)]
     if folded:
         write(counts.folded(counted) if counted else export.folded(profiles), folded)
-    if speedscope and profiles:
-        write(export.speedscope(profiles), speedscope)
-    for file in (folded, speedscope):
-        if file and file != "-" and profiles:
-            say(f"written: {file}")
+        if folded != "-":
+            say(f"written: {folded}")
     if json is not None:
         write_json(data, json)
     if json != "-":
@@ -272,7 +261,7 @@ VERBS = (
             "kdyno profile last",
             "kdyno profile experiments/simd-gprof.toml --method gprof",
             "kdyno profile last --annotate anon_pipe_write",
-            "kdyno profile last --show --speedscope out.speedscope.json",
+            "kdyno profile last --show --folded out.folded",
         ),
     ),
 )

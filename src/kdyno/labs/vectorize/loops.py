@@ -64,14 +64,6 @@ class Loop(NamedTuple):
         """Done in vector registers, by the compiler's word: 8 bytes fit a general register."""
         return self.width_bytes in REGISTER
 
-    @property
-    def outcome(self) -> str:
-        if self.library:
-            return "call"
-        if self.reason:
-            return "missed"
-        return "vectorised" if self.is_vector else "general-registers"
-
 
 class ObjectRecord(NamedTuple):
     """What the compiler wrote about one object; ``object`` is its path in the tree."""

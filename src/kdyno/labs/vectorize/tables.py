@@ -13,10 +13,8 @@ from kdyno.labs.vectorize.loops import REASONS
 from kdyno.labs.vectorize.survey import Hot, Survey
 from kdyno.report import plain
 from kdyno.report.page import alone
-from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Grid, Value, of_rows
 from kdyno.report.show.html import Html, table, tag
-from kdyno.report.show.markdown import table as as_markdown
 from kdyno.report.show.terminal import Layout, Part
 
 ARTICLE = "simd-in-the-kernel"
@@ -185,30 +183,6 @@ def head(survey: Survey) -> list[str]:
         for damage in side.damaged()
     ]
     return [*map(plain.sentence, lines), ""]
-
-
-def markdown(survey: Survey, tables: Sequence[Grid]) -> str:
-    parts = ["# What the compiler vectorises", *(line for line in head(survey) if line)]
-    for grid in tables:
-        parts += [f"## {grid.title}", as_markdown(grid), *([grid.note] if grid.note else [])]
-    return "\n\n".join(parts) + "\n"
-
-
-def csv_text(survey: Survey) -> str:
-    """One line per loop and side. outcome: vectorised, general-registers, call or missed."""
-    heads = (
-        "flags", "file", "line", "column", "function", "outcome", "width_bytes", "epilogue_bytes",
-        "machine_code", "reason", "words",
-    )  # fmt: skip
-    rows: list[tuple[Value, ...]] = [
-        (
-            side.flags, loop.file, loop.line, loop.column, loop.function, loop.outcome,
-            loop.width_bytes, loop.epilogue_bytes, loop.in_code, loop.reason, loop.words,
-        )
-        for side in survey.sides
-        for loop in side.loops
-    ]  # fmt: skip
-    return spreadsheet.text(of_rows(heads, rows))
 
 
 def _part(grid: Grid) -> list[Html | None]:

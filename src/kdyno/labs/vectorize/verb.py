@@ -27,8 +27,6 @@ from kdyno.verbs.subject import load, stored_run
 from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import Building
 
-FORMATS = {".txt": "text", ".html": "html", ".md": "markdown", ".csv": "csv"}
-
 
 def vectorize(
     what: Annotated[
@@ -59,7 +57,6 @@ def vectorize(
         ),
     ] = None,
     rows: Annotated[int, option("--rows N", "Rows of each table on the terminal.", min=1)] = 20,
-    format: Annotated[str | None, option("-f --format FORMAT", ", ".join(FORMATS.values()))] = None,
     output: Output = None,
     jobs: Jobs = None,
     refresh: Refresh = False,
@@ -70,18 +67,9 @@ def vectorize(
     """Survey which loops of a kernel are vectorised, and why not all."""
     check_writable(json)
     check_writable(output, "-o")
-    suffix = Path(output).suffix.lower() if output is not None else ".txt"
-    chosen = format or FORMATS.get(suffix)
-    if format is not None and format not in FORMATS.values():
-        formats = ", ".join(FORMATS.values())
-        raise UsageError(f"--format {format!r}: no such format. There are: {formats}")
-    if chosen is None:
-        raise UsageError(
-            f"-o {output}: no format has the suffix {suffix!r}. Take one of "
-            f"{', '.join(FORMATS)}, or pass --format"
-        )
-    if json == "-" and chosen != "text" and not output:
-        raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
+    suffix = Path(output).suffix if output not in (None, "-") else ".txt"
+    if suffix not in (".txt", ".html"):
+        raise UsageError(f"-o {output}: its name must end in .html or .txt")
     times = profile_of(profile, runs) if profile is not None else None
     survey = _survey(what, flags or (), variant, compiler, jobs, refresh)
     hot = [] if times is None else [surveys.join(side.loops, times) for side in survey.sides]
@@ -91,12 +79,8 @@ def vectorize(
         write_json(survey.to_json() | ranked, json)
     if json == "-" and not output:
         return 0
-    if chosen == "html":
+    if suffix == ".html":
         content = tables.page(survey, [*grids, tables.vectorised(survey)])
-    elif chosen == "markdown":
-        content = tables.markdown(survey, grids)
-    elif chosen == "csv":
-        content = tables.csv_text(survey)
     else:
         parts = (part for grid in grids for part in tables.parts(grid, rows))
         content = terminal.text([*tables.head(survey), *parts])
@@ -179,7 +163,7 @@ VERBS = (
             "kdyno lab vectorize",
             "kdyno lab vectorize --flags sse2 --flags avx2 --flags avx512 -o survey.html",
             "kdyno lab vectorize mine.toml --variant mine --flags avx2 --profile last",
-            "kdyno lab vectorize survey.json -o loops.csv",
+            "kdyno lab vectorize survey.json -o survey.html",
         ),
     ),
 )
