@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Searches with a known answer: ``python -m benchmarks.bisect``.
 
-A repository of 64 commits on top of the sources that kdyno has of Debian's kernel: one makes each
+64 commits on top of the sources that kdyno has of Debian's kernel: one makes each
 write to a pipe slower, three do not build, one does not boot, the others touch comments, other
 architectures and drivers that are off. `kdyno bisect` is to name that one. With --searches N so
-many repositories, each with its commits drawn by another seed. --make FOLDER only makes one.
+many branches of one repository, each with its commits drawn by another seed, so that all start
+from one tree and one kernel. --make FOLDER only makes the repository; --in FOLDER uses one.
 Needs minutes for each search, and 4 GB where TMPDIR is.
 """
 
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.speed import Figure, finish
@@ -50,11 +52,15 @@ _SETTINGS = (
 )
 
 
-def repository(place: Path, seed: int, spins: int = SPINS) -> int:
-    """Make it; the number of the slow commit. Tags c0 … c64."""
+def special(generator: random.Random) -> list[int]:
+    """Numbers of the commits that make it slow, do not build and do not boot."""
+    return generator.sample(range(2, COMMITS - 4, 4), 3)
+
+
+def repository(place: Path, seeds: Iterable[int], spins: int = SPINS) -> None:
+    """Make it: tag c0, and of each seed SEED/c1 … SEED/c64 on a branch of its own."""
     tree = source.fetch(source.parse(SOURCE), cache_root(), lambda _text, _part: None).path
     shutil.copytree(tree, place, symlinks=True)
-    generator = random.Random(seed)
 
     def git(*words: str) -> None:
         subprocess.run(["git", "-C", place, *_SETTINGS, *words], check=True)
@@ -75,40 +81,42 @@ def repository(place: Path, seed: int, spins: int = SPINS) -> int:
     git("add", "--all", "--force")
     git("commit", "-q", "-m", "c0")
     git("tag", "c0")
-    slow, broken, dead = generator.sample(range(2, COMMITS - 4, 4), 3)
-    for number in range(1, COMMITS + 1):
-        if number == slow:
-            path = change(PIPE, ANCHOR, SPIN.format(spins) + ANCHOR)
-        elif number == broken:
-            path = change(PIPE, ANCHOR, "#error not yet\n" + ANCHOR)
-        elif number == broken + 3:
-            path = change(PIPE, "#error not yet\n", "")
-        elif number == dead:
-            path = change(BOOT, BOOT_ANCHOR, '\tpanic("not yet");\n' + BOOT_ANCHOR)
-        elif number == dead + 1:
-            path = change(BOOT, '\tpanic("not yet");\n', "")
-        else:
-            kind = OTHERS if generator.random() < 0.5 else COMPILED
-            path = comment(generator.choice(kind), number)
-        git("commit", "-q", "-m", f"c{number}", path)
-        git("tag", f"c{number}")
-    return slow
+    for seed in seeds:
+        git("checkout", "-q", "-b", f"seed-{seed}", "c0")
+        generator = random.Random(seed)
+        slow, broken, dead = special(generator)
+        for number in range(1, COMMITS + 1):
+            if number == slow:
+                path = change(PIPE, ANCHOR, SPIN.format(spins) + ANCHOR)
+            elif number == broken:
+                path = change(PIPE, ANCHOR, "#error not yet\n" + ANCHOR)
+            elif number == broken + 3:
+                path = change(PIPE, "#error not yet\n", "")
+            elif number == dead:
+                path = change(BOOT, BOOT_ANCHOR, '\tpanic("not yet");\n' + BOOT_ANCHOR)
+            elif number == dead + 1:
+                path = change(BOOT, '\tpanic("not yet");\n', "")
+            else:
+                kind = OTHERS if generator.random() < 0.5 else COMPILED
+                path = comment(generator.choice(kind), number)
+            git("commit", "-q", "-m", f"c{number}", path)
+            git("tag", f"{seed}/c{number}")
 
 
-def search(folder: Path, seed: int, spins: int, words: list[str]) -> tuple[bool, float, int]:
-    """(whether the right commit was named, or a range with it; seconds; kernels built)."""
-    place, result = folder / f"linux-{seed}", folder / f"{seed}.json"
-    slow = repository(place, seed, spins)
+def search(place: Path, results: Path, seed: int, words: list[str]) -> tuple[bool, float, int]:
+    """(whether the right commit was named, or a range with it; seconds; points measured)."""
+    result, slow = results / f"{seed}.json", special(random.Random(seed))[0]
     command = [sys.executable, "-m", "kdyno", "bisect", "--source", f"git:{place}"]
-    command += ["--good", "c0", "--bad", f"c{COMMITS}", "--case", "unixbench/pipe"]
+    command += ["--good", "c0", "--bad", f"{seed}/c{COMMITS}", "--case", "unixbench/pipe"]
     began_s = time.monotonic()
     subprocess.run([*command, "--json", result, *words], check=False)
     took_s = time.monotonic() - began_s
     data = json.loads(result.read_text())
-    print(f"seed {seed}: c{slow}, {took_s:.0f} s; {data['steps']}", file=sys.stderr)
     named = [(step["after"]["title"], step["point"]["title"]) for step in data["steps"]]
     numbers = [(int(after[1:]), int(title[1:])) for after, title in named]
     right = len(numbers) == 1 and numbers[0][0] < slow <= numbers[0][1]
+    word = "right" if right else "WRONG"
+    print(f"seed {seed}: c{slow}, {took_s:.0f} s, {word}: {named}", file=sys.stderr, flush=True)
     return right, took_s, len(data["probes"])
 
 
@@ -116,21 +124,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--make", type=Path, metavar="FOLDER")
+    parser.add_argument("--in", type=Path, metavar="FOLDER", dest="place")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--spins", type=int, default=SPINS)
     parser.add_argument("--searches", type=int, default=1, metavar="N")
     parser.add_argument("words", nargs="*", help="more words for kdyno bisect, behind --")
     request = parser.parse_args()
+    seeds = range(request.seed, request.seed + request.searches)
     if request.make:
-        print(f"the slow commit is c{repository(request.make, request.seed, request.spins)}")
+        repository(request.make, seeds, request.spins)
         return 0
     with tempfile.TemporaryDirectory(prefix="kdyno-bisect-") as folder:
-        began_s = time.monotonic()
-        results = [
-            search(Path(folder), request.seed + number, request.spins, request.words)
-            for number in range(request.searches)
-        ]
-        print(f"{time.monotonic() - began_s:.0f} s in all", file=sys.stderr)
+        place = request.place or Path(folder, "linux")
+        if not request.place:
+            repository(place, seeds, request.spins)
+        results = [search(place, Path(folder), seed, request.words) for seed in seeds]
     times = ", ".join(f"{took_s / 60:.1f}" for _right, took_s, _points in results)
     return finish(
         [
