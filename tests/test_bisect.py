@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Kdyno, kdyno
+from fake_tree import make_tree
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,9 +33,13 @@ from kdyno.bisect.session import (
     load,
     toml,
 )
+from kdyno.cli import searching
+from kdyno.cli.bisect import Request
 from kdyno.errors import UsageError
 from kdyno.experiment import loader
+from kdyno.kernels.changes import of_variant
 from kdyno.kernels.image import Image
+from kdyno.kernels.source import Tree, fetch, parse
 from kdyno.measure import execution
 from kdyno.measure.bench import same_kernels
 from kdyno.measure.builder import Built, Recipes
@@ -238,6 +243,95 @@ def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
     (tmp_path / "series").write_text("0003-c.patch\n")
     with pytest.raises(UsageError, match=r"0003-c\.patch is not there"):
         points.series(tmp_path)
+
+
+def releases(folder: Path) -> tuple[Tree, Tree]:
+    """Of a toy: a file changes, others appear, go away, may be run, are no text or a link."""
+    trees = []
+    for name in ("7.3.4", "7.3.5"):
+        tree = make_tree(folder / name, name)
+        (tree / "logo.bin").write_bytes(b"\0" + name.encode())
+        (tree / "gone.c").write_text("int gone;\n")
+        if name == "7.3.5":
+            (tree / "gone.c").unlink()
+            (tree / "lib" / "sort.c").write_text("int sort(void)\n{\n\treturn 2;\n}")
+            (tree / "lib" / "empty.h").write_text("#define NEW 1\n")
+            (tree / "lib" / "new.sh").write_text("exit 1\n")
+            (tree / "lib" / "new.sh").chmod(0o755)
+            (tree / "init" / "main.c").chmod(0o755)
+            (tree / "lib" / "link.h").unlink()
+            (tree / "lib" / "link.h").symlink_to("../Kbuild")
+        trees.append(fetch(parse(f"path:{tree}"), folder / "cache", lambda _text, _part: None))
+    return trees[0], trees[1]
+
+
+def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> None:
+    good, bad = releases(tmp_path)
+    first = Point("good", "kernel.org:7.3.4", {"source": "kernel.org:7.3.4"})
+    of_files = points.files(first, good, bad, tmp_path / "patches")
+    names = ["Makefile", "lib/empty.h", "gone.c", "init/main.c", "lib/new.sh", "lib/sort.c"]
+    assert [it.title for it in of_files] == [first.title, *names, "files that are no text"]
+    assert [it.name for it in of_files] == ["good", *"1234567"]
+    assert of_files[-1].files == ("lib/link.h", "logo.bin")
+    last = of_files[-2].keys
+    assert last["source"] == "kernel.org:7.3.4" and len(last["patches"]) == len(names)
+    changes = of_variant(good.path, map(Path, last["patches"]), {}, ())
+    assert changes.files.keys() == set(names) and changes.files["gone.c"] is None
+    for name in set(names) - {"gone.c"}:
+        file = bad.path / name
+        assert changes.files[name] == file.read_bytes()
+        assert (name in changes.executable) == bool(file.stat().st_mode & 0o100), name
+    # What nothing compiles is left out, and is in what stands for it.
+    active = points.active(of_files, frozenset({"lib/sort.c", "gone.c"}))
+    assert [it.title for it in active[1:]] == ["Makefile", "gone.c", "lib/sort.c"]
+    back = tmp_path / "back.patch"
+    back.write_bytes(points.file_patch(bad.path, good.path, "lib/sort.c"))
+    (text,) = of_variant(bad.path, [back], {}, ()).files.values()
+    assert text == (good.path / "lib/sort.c").read_bytes()
+
+
+def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    releases(tmp_path)
+    request = Request(
+        good=f"path:{tmp_path / '7.3.4'}", bad=f"path:{tmp_path / '7.3.5'}", case="unixbench/pipe"
+    )
+    state = searching._begun(request)
+    assert state.range.what == "file"
+    options = Options(tmp_path / "cache", tmp_path / "runs")
+    heard: list[str] = []
+    own = Session(tmp_path / "it", state, catalogue.load(), options, lambda *_: None, heard.append)  # type: ignore[arg-type, return-value]
+    own.check()
+    monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: Recipes({"x": None}, {}))  # type: ignore[dict-item]
+    for compiled, titles in (({"lib/sort.c"}, ["Makefile", "lib/sort.c"]), (None, ["", ""])):
+        known = compiled and frozenset(compiled)
+        monkeypatch.setattr("kdyno.bisect.session.compiled_sources", lambda *_, it=known: it)
+        own.state = state
+        own._leave_out(*state.range.points)
+        first, *others = own.state.range.points
+        assert first.keys == {"source": f"path:{tmp_path / '7.3.4'}"}
+        assert [it.title for it in others] == titles if compiled else len(others) == 7
+        assert others[-1].keys == {"source": f"path:{tmp_path / '7.3.5'}"}, "built already"
+    assert heard[1] == "5 of 7 files change nothing that this configuration compiles"
+    revert = own._reverted(own.state.range.points[-2])
+    assert "-\treturn 2;" in revert.read_text()
+
+
+@pytest.mark.parametrize(
+    ("source", "good", "bad", "words"),
+    [
+        (None, "kernel.org:6.1.1", "kernel.org:6.1.1", "are the same source"),
+        (None, "kernel.org:6.1.1", "6.1.2", "does not begin with a kind of source"),
+        ("git:.", "kernel.org:6.1.1", "kernel.org:6.1.2", "are sources by themselves"),
+        (None, "6.1.1", "6.1.2", "or two sources such as"),
+    ],
+)
+def test_sources_that_cannot_be_ends_are_refused(
+    source: str | None, good: str, bad: str, words: str
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        searching._begun(Request(source=source, good=good, bad=bad, case="unixbench/pipe"))
 
 
 def test_options_are_added_one_by_one(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The ordered kernels between a good and a bad one: commits, the patches of a series, options.
+"""The ordered kernels between a good and a bad one: commits, the patches of a series, the files in
+which two sources differ, options.
 
 Every point is a variant of an experiment: the keys of its [variant] table. Commits are laid over
 the good one's tree as a patch, so that one tree is unpacked for all of them, and each build starts
@@ -18,6 +19,9 @@ from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.kernels.history import OPEN, SHORT, Commit, commit_of, first_parents, merge_base
 from kdyno.kernels.sources import git
+from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources.tree import Tree
+from kdyno.sandbox import confined
 
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
 _MOST_FILES = 250
@@ -56,7 +60,7 @@ class Range:
 
     points: tuple[Point, ...]
     what: str
-    """commit, patch, option"""
+    """commit, patch, file, option"""
 
 
 # Commits.
@@ -160,6 +164,59 @@ def series(folder: Path) -> tuple[Point, ...]:
         patches = [str(it) for it in files[:number]]
         points.append(Point(f"{number:0{width}}", file.name, {"patches": patches}))
     return tuple(points)
+
+
+# The files in which two sources differ.
+
+
+def files(first: Point, good: Tree, bad: Tree, folder: Path) -> tuple[Point, ...]:
+    """The good end, and a point for each file of ``bad`` that differs, added one after the other:
+    what others include or are built by is first. Their patches are written into ``folder``. What
+    is no text is a last point without keys, which is to be the bad end as it is."""
+    before, after = good.manifest(), bad.manifest()
+    paths = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    patches: list[str] = []
+    points: list[Point] = []
+    width = len(str(len(paths)))
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(paths, key=lambda path: (not _is_read_first(path), path)):
+        if text := file_patch(good.path, bad.path, path):
+            name = f"{len(points) + 1:0{width}}"
+            whole.write(folder / f"{name}.patch", text)
+            patches.append(str(folder / f"{name}.patch"))
+            keys = {**first.keys, "patches": list(patches)}
+            points.append(Point(name, path, keys, files=(path,)))
+    if others := sorted(paths - {it.title for it in points}):
+        title = "files that are no text"
+        points.append(Point(f"{len(points) + 1:0{width}}", title, {}, files=tuple(others)))
+    return (first, *points)
+
+
+def _is_read_first(path: str) -> bool:
+    name = PurePosixPath(path)
+    return name.suffix == ".h" or name.name.startswith(_DESCRIBES)
+
+
+def file_patch(good: Path, bad: Path, path: str) -> bytes:
+    """From one tree to the other in one file, as git writes it; empty where it is no text."""
+    sides = (good / path, bad / path)
+    if any(it.is_symlink() for it in sides):
+        return b""
+    modes = ["100755" if it.stat().st_mode & 0o100 else "100644" for it in sides if it.is_file()]
+    there = [it.is_file() for it in sides]
+    places = [it if it.is_file() else Path("/dev/null") for it in sides]
+    labels = [f"{it}/{path}" if own else "/dev/null" for it, own in zip("ab", there, strict=True)]
+    command = ["diff", "--unified", *(f"--label={it}" for it in labels), *map(str, places)]
+    reads = [it for it in sides if it.is_file()]
+    text = trees.run(confined(command, reads=reads), allowed=(0, 1), called=command)
+    header = [f"diff --git a/{path} b/{path}"]
+    if not all(there):
+        header.append(f"{'deleted' if there[0] else 'new'} file mode {modes[0]}")
+    elif modes[0] != modes[1]:
+        header += [f"old mode {modes[0]}", f"new mode {modes[1]}"]
+    if text.startswith(b"Binary files ") or not (text or header[1:]):
+        return b""
+    return "\n".join([*header, ""]).encode("utf-8", "surrogateescape") + text
 
 
 # The options in which two configurations differ.

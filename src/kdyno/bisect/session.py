@@ -34,7 +34,9 @@ from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import within
+from kdyno.kernels import source
 from kdyno.kernels.image import compiled_sources
+from kdyno.kernels.source import Tree
 from kdyno.measure.builder import Built, Recipes, build_all, check
 from kdyno.measure.commands import literal
 from kdyno.measure.execution import Options
@@ -232,28 +234,41 @@ class Session:
                 raise UsageError(f"the ends were not measured: {verdict.failed or effect.reason}")
             if ends.half_width <= ends.size / 4:
                 break
-        self.save(ends=ends, ends_run=run.name, better=effect.better)
-        if self.state.reproduced and self.state.range.what == "commit":
+        self.state = replace(self.state, ends=ends, ends_run=run.name, better=effect.better)
+        if self.state.reproduced and self.state.range.what in ("commit", "file"):
             self._leave_out(good, bad)
+        self.save()
 
     def _leave_out(self, good: Point, bad: Point) -> None:
-        """Commits that change no file that is compiled, by the ends' object trees."""
+        """Commits or files that change nothing that is compiled, by the ends' object trees."""
+        range_, files = self.state.range, self.state.range.what == "file"
+        if files:
+            self.tell(f"which files differ between {good.title} and {bad.title}")
+            points = ranges.files(good, self._tree(good), self._tree(bad), self._patches)
+            range_ = replace(range_, points=points)
         experiment = self._experiment("ends", [good, bad], 0.01)
         recipes = check(experiment, self.options.cache, self.options.listener.fetching)
         compiled: frozenset[str] | None = frozenset()
         for recipe in recipes.of.values():
             own = compiled_sources(self.options.cache, recipe)
             compiled = None if own is None or compiled is None else compiled | own
-        if not compiled:
-            return
-        points = self.state.range.points
-        active = ranges.active(points, compiled)
+        points = active = range_.points
+        # That the ends differ by nothing that is compiled cannot be.
+        if compiled and len(known := ranges.active(points, compiled)) > 1:
+            active = known
         if inert := len(points) - len(active):
             self.tell(
-                f"{inert} of {len(points) - 1} commits change nothing that this configuration "
-                "compiles"
+                f"{inert} of {len(points) - 1} {range_.what}s change nothing that this "
+                "configuration compiles"
             )
-        self.save(range=replace(self.state.range, points=active))
+        if files:  # with all that was left out; and it is built already
+            active = (*active[:-1], replace(active[-1], keys=bad.keys))
+        self.state = replace(self.state, range=replace(range_, points=active))
+
+    def _tree(self, end: Point) -> Tree:
+        """The source of an end that names one."""
+        spec = source.parse(end.keys["source"])
+        return source.fetch(spec, self.options.cache, self.options.listener.fetching)
 
     # A probe.
 
@@ -342,18 +357,19 @@ class Session:
         high = points[step.high]
         self.tell(f"{high.short} ({high.title}) is measured once more against what is before it")
         low = points[step.low]
-        alone = bool(high.parents) and step.high == step.low + 1
-        if alone:
+        next_to = step.high == step.low + 1
+        alone = next_to and (bool(high.parents) or self.state.range.what == "file")
+        if high.parents and alone:
             # Its own parent, and not the last point before it that was not left out.
             low = Point(f"parent-{high.parents[0][:8]}", "its parent", {}, high.parents[0])
         compared = [self._with_keys(it) for it in (low, high)]
         why_not, bad = "", self._with_keys(points[-1])
         if not alone:
-            why_not = "only one commit can be taken out alone"
+            why_not = "only one commit or file can be taken out alone"
         elif high.name == bad.name:
             why_not = "it is the last one"
         else:
-            patch = ranges.reverted(Path(self.state.question.repository), high, self._patches)
+            patch = self._reverted(high)
             keys = dict(bad.keys)
             keys["patches"] = [*keys.get("patches", []), str(patch)]
             reverted = Point(REVERTED, "the bad end without it", keys)
@@ -377,6 +393,15 @@ class Session:
         figures = (difference, holds, without, why_not, effect.functions)
         checked = Verification(step.low, step.high, run.name, *figures)
         self.save(verified=(*self.state.verified, checked))
+
+    def _reverted(self, high: Point) -> Path:
+        """The change of a commit or file backwards, as a patch."""
+        if self.state.range.what == "commit":
+            return ranges.reverted(Path(self.state.question.repository), high, self._patches)
+        good, bad = (self._tree(self.state.range.points[at]) for at in (0, -1))
+        file = self._patches / f"revert-{high.name}.patch"
+        whole.write(file, ranges.file_patch(bad.path, good.path, high.title))
+        return file
 
     def _refusal(self, points: Sequence[Point]) -> str:
         """Why one of them cannot be; empty: all can."""

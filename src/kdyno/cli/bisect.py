@@ -25,8 +25,13 @@ class Request:
             "git:FOLDER of the commits; for --series and --between any source.",
         ),
     ] = None
-    good: Annotated[str | None, option("--good REF", "A commit without the difference.")] = None
-    bad: Annotated[str | None, option("--bad REF", "A later commit that has it.")] = None
+    good: Annotated[
+        str | None,
+        option("--good REF", "A commit without the difference, or a source such as a release."),
+    ] = None
+    bad: Annotated[
+        str | None, option("--bad REF", "A later commit or another source that has it.")
+    ] = None
     series: Annotated[
         Path | None, option("--series DIR", "Search the patches of a folder instead.")
     ] = None
@@ -69,7 +74,7 @@ _search = deferred("kdyno.cli.searching:search")
 
 
 def bisect(request: Request, working: Working) -> int:
-    """Find the commit, patch or option that a difference is from."""
+    """Find the commit, patch, file or option that a difference is from."""
     status: int = _search(request, working)
     return status
 
@@ -81,6 +86,7 @@ VERBS = (
         (
             "kdyno bisect --source git:../linux --good v7.2 --bad v7.3 --case unixbench/pipe",
             "kdyno bisect --source git:. --good v7.3 --bad main --case unixbench/pipe --cpus 2",
+            "kdyno bisect --good kernel.org:7.3.1 --bad kernel.org:7.3.2 --case unixbench/pipe",
             "kdyno bisect slower.toml",
             "kdyno bisect --series patches/ --case unixbench/pipe",
             "kdyno bisect --between fast.config slow.config --case hackbench/pipe",

@@ -52,7 +52,7 @@ VERBS = (
     Entry(
         "bisect",
         "cli.bisect",
-        "Find the commit, patch or option that a difference is from.",
+        "Find the commit, patch, file or option that a difference is from.",
     ),
     Entry(
         "watch",

@@ -13,7 +13,7 @@ from typing import Any
 from kdyno import whole
 from kdyno.bisect import answer
 from kdyno.bisect import points as ranges
-from kdyno.bisect.points import Range
+from kdyno.bisect.points import Point, Range
 from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, State, base_of, load
 from kdyno.cli.bisect import Request
 from kdyno.cli.measuring import options_of
@@ -205,17 +205,32 @@ def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
         raise UsageError("--series and --between are two searches; take one of them")
     if request.series is not None or request.between is not None:
         if commits != (None, None):
-            raise UsageError("--good and --bad are commits; --series and --between need none")
+            raise UsageError(
+                "--good and --bad are commits or sources; --series and --between need none"
+            )
         kernel = {"source": _absolute(source or DEFAULT_SOURCE)}
         if request.series is not None:
             return kernel, "", Range(ranges.series(request.series.absolute()), "patch")
         assert request.between is not None
         return kernel, "", Range(ranges.options(*request.between), "option")
     good, bad = commits
+    if good and bad and ":" in good + bad:  # no name of a commit has one
+        if source is not None:
+            raise UsageError(
+                "--source is where commits are; --good and --bad are sources by themselves"
+            )
+        ends = []
+        for name, end in (("good", good), ("bad", bad)):
+            parse(end)
+            ends.append(Point(name, end, {"source": _absolute(end)}))
+        if ends[0].keys == ends[1].keys:
+            raise UsageError(f"--good {good} and --bad {bad} are the same source")
+        return {}, "", Range(tuple(ends), "file")
     if source is None or good is None or bad is None:
         raise UsageError(
-            "which range? --source git:FOLDER --good REF --bad REF, or --series DIR, or --between "
-            "GOOD.config BAD.config"
+            "which range? --source git:FOLDER --good REF --bad REF, or two sources such as --good "
+            "kernel.org:7.3.1 --bad kernel.org:7.3.2, or --series DIR, or --between GOOD.config "
+            "BAD.config"
         )
     spec = parse(source)
     if spec.kind != "git" or is_url(spec.rest):
