@@ -203,10 +203,27 @@ def _combined(
         if (value := getattr(layer, key, None)) is not None
     ]
     chosen: dict[str, Any] = dict(given)
+    variant = Variant(
+        name=name,
+        source="",
+        arch=chosen.get("arch", default_arch),
+        cmdline=" ".join(layer.cmdline.strip() for layer in layers if layer.cmdline.strip()),
+        sysctl=tuple(sorted({k: v for layer in layers for k, v in layer.sysctl.items()}.items())),
+        cpus=chosen.get("cpus"),
+        program_bits=PROGRAMS.get(chosen.get("programs", "")),
+        levels=levels,
+    )
     # Of source and image what stands nearer to the variant.
-    own_source = any(layer.source for layer in own)
-    if any(layer.image for layer in own) or (kernel.image and not own_source):
-        return _installed(name, levels, kernel, own, chosen, default_arch, mistakes)
+    own_image = any(layer.image for layer in own)
+    if own_image or (kernel.image and not any(layer.source for layer in own)):
+        # How [kernel] builds others is not about a variant that is built already.
+        for layer in own if own_image else layers:
+            for key in BUILDING:
+                at = (*layer.path, key)
+                if getattr(layer, key) and not mistakes.has(at):
+                    what = f"image is a kernel that is built already: leave {key} out. cmdline and "
+                    mistakes.add(at, f"{what}sysctl go with it; another kernel is another variant")
+        return replace(variant, image=chosen["image"])
     if "source" not in chosen and not any(
         mistakes.has((*layer.path, key)) for layer in layers for key in ("source", "image")
     ):
@@ -224,53 +241,17 @@ def _combined(
         replace(part, lines=tuple(line for line in part.lines if option_of(line) not in options))
         for part in kernel.fragments
     )
-    return Variant(
-        name=name,
+    return replace(
+        variant,
         source=chosen.get("source", ""),
-        arch=chosen.get("arch", default_arch),
         config=(*(fragment for fragment in below if fragment.lines), *fragments),
         patches=tuple(dict.fromkeys(patch for layer in layers for patch in layer.patches)),
         cflags=cflags.pop("*", ""),
         file_cflags=tuple(sorted(cflags.items())),
         compiler=chosen.get("compiler", "gcc"),
-        cmdline=" ".join(layer.cmdline.strip() for layer in layers if layer.cmdline.strip()),
-        sysctl=tuple(sorted({k: v for layer in layers for k, v in layer.sysctl.items()}.items())),
         memcpy=None if memcpy == OWN_MEMCPY else memcpy,
         routines=tuple(pair for pair in chosen.get("routines", ()) if pair[1] != OWN_MEMCPY),
         scheduler=None if scheduler == OWN_SCHEDULER else scheduler,
-        cpus=chosen.get("cpus"),
-        program_bits=PROGRAMS.get(chosen.get("programs", "")),
-        levels=levels,
-    )
-
-
-def _installed(
-    name: str,
-    levels: Pairs,
-    kernel: Layer,
-    own: Sequence[Layer],
-    chosen: Mapping[str, Any],
-    default_arch: str,
-    mistakes: Mistakes,
-) -> Variant:
-    """The variant that is a kernel built already. How [kernel] builds others is not about it."""
-    for layer in own if any(layer.image for layer in own) else (kernel, *own):
-        for key in BUILDING:
-            at = (*layer.path, key)
-            if getattr(layer, key) and not mistakes.has(at):
-                what = f"image is a kernel that is built already: leave {key} out. cmdline and "
-                mistakes.add(at, f"{what}sysctl go with it; another kernel is another variant")
-    layers = (kernel, *own)
-    return Variant(
-        name=name,
-        source="",
-        image=chosen["image"],
-        arch=chosen.get("arch", default_arch),
-        cmdline=" ".join(layer.cmdline.strip() for layer in layers if layer.cmdline.strip()),
-        sysctl=tuple(sorted({k: v for layer in layers for k, v in layer.sysctl.items()}.items())),
-        cpus=chosen.get("cpus"),
-        program_bits=PROGRAMS.get(chosen.get("programs", "")),
-        levels=levels,
     )
 
 
