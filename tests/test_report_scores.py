@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from kdyno.report.evidence import Evidence
+from kdyno.report.page import scores_section
 from kdyno.report.scores import markdown, tables, text, values_of
 from kdyno.store.verdict import Effect, Verdict
 from kdyno.suites.catalogue import load
@@ -112,3 +116,13 @@ def test_as_markdown() -> None:
 def test_suites_without_an_index_have_no_table() -> None:
     lower = effect("run", "command", "mine", 2.0, 1.0)
     assert tables(values_of(verdict(lower)), CATALOGUE, "stock") == ()
+
+
+def test_on_the_page_each_kernel_has_a_row() -> None:
+    html = str(scores_section(Evidence(verdict(*unixbench(2.0)))))
+    rows = [
+        re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL) for row in html.split("<tr")[2:]
+    ]
+    cells = [[re.sub(r"<[^>]*>", "", cell).strip() for cell in row] for row in rows]
+    assert [row[:2] for row in cells if row[0] == "pipe"] == [["pipe", "stock"], ["pipe", "mine"]]
+    assert next(row for row in cells if row[:2] == ["pipe", "mine"])[3:5] == ["20.00", "200.00"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
 from statistics import median
@@ -259,9 +259,11 @@ def scores_section(evidence: Evidence) -> Html | None:
         of_variants = scores.tables(scores.values_of(verdict), catalogue(), verdict.baseline)
     except (KdynoError, ValueError, ZeroDivisionError):
         return None  # cases of another catalogue; all that is certain stands in the verdicts
+    name, *figures_of = scores.columns(verdict.baseline)
     columns = [
+        replace(name, head="case"),
         Column("kernel", lambda row: row.variant, "name"),
-        *scores.columns(verdict.baseline),
+        *figures_of,
         Column("kind", lambda row: row.kind),
     ]
     facets = {"kind": lambda row: row.kind, "kernel": lambda row: plain.short(row.variant)}
