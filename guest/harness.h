@@ -32,7 +32,8 @@ _Noreturn void harness_run(const struct bench *bench, int argc, char **argv, str
 // Called by PID 1 once: from here on bench_in_guest() holds.
 void harness_enter_guest(void);
 
-// Called by PID 1 where the clock counts instructions, see bench_waits().
-void harness_count(void);
+// Called by PID 1 where the clock counts instructions, each as 1 << clock_shift ns; see
+// bench_waits().
+void harness_count(unsigned clock_shift);
 
 #endif

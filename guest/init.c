@@ -223,8 +223,9 @@ int verb_init(int argc, char **argv) {
 
     const char *name = told("kdyno.machine"), *path = told("kdyno.job");
     const char *scheduler = told("kdyno.scheduler");
-    if (told("kdyno.counts"))
-        harness_count();
+    const char *shift = told("kdyno.counts");
+    if (shift)
+        harness_count((unsigned)strtoul(shift, NULL, 10));
     const struct machine *row = machine_find(name);
     if (!row)
         die(name, "this guest knows no such machine (guest/machine.c)");

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from kdyno.machines import emulator
 from kdyno.machines.emulator import TALLY, library
 from kdyno.machines.machine import Outcome
 from kdyno.machines.program import guest_program
-from kdyno.machines.qemu import Tallying
+from kdyno.machines.qemu import Chance, Tallying
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, bench_of
 from kdyno.measure.builder import Built
@@ -94,10 +95,26 @@ def test_a_kernel_tells_how_it_copies(stock: Image, words: str, copies: str) -> 
 
 
 def test_counts_agree_to_the_last_digit_in_and_outside_the_sandbox(stock: Image) -> None:
-    job = (case("syscall", operations=20_000), case("pipe", operations=5_000))
+    job = (case("syscall", operations=20_000), case("pipe", operations=4_000))
     first = counts(booted(stock, *job))
     assert counts(booted(stock, *job, sandboxed=False)) == first
-    assert all(len(parts) == 9 for parts in first)
+    assert all(len(parts) == 400 for parts in first)
+    # Another memory, and instructions of 2 ns: ticks fall elsewhere, and no other part changes.
+    number = next(it for it in range(1, 99) if Chance.of(it).shift)
+    other = counts(booted(stock, *job, draw=number))
+    assert other != first
+    for mine, parts in zip(other, first, strict=True):
+        ((usual, times),) = Counter(parts).most_common(1)
+        assert times > 200 and Counter(mine).most_common(1)[0][0] == usual
+
+
+def test_the_reading_of_the_clock_is_in_no_count(stock: Image) -> None:
+    """Parts of one operation and of fifty: what they differ by is not an operation's."""
+    one = booted(stock, case("syscall", operations=400), case("syscall", operations=20_000))
+    (short, _), (long, _) = (Counter(parts).most_common(1)[0] for parts in counts(one))
+    assert short[0] == 1 and long[0] == 50
+    # Ten instructions begin and end the loop; reading the clock twice takes some eighty.
+    assert 0 <= 50 * short[1] - long[1] < 50 * 20
 
 
 def test_41_instructions_are_found_exactly_and_nowhere_else(built: Built, tmp_path: Path) -> None:

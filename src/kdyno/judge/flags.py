@@ -314,17 +314,24 @@ def few_boots(rows: Sequence[Judged]) -> list[Flag]:
 
 def rare_work(rows: Sequence[Judged]) -> list[Flag]:
     """Counts whose usual part says one thing, and all parts together another."""
-    return [
-        _flag(
-            "rare-work",
-            row,
-            f": most parts of {row.pair.variant} are the same in every boot, and what is done in "
-            "the others differs from the baseline's: the effect is of all parts together, "
-            f"{100 * ((row.judgement.effect.ratio or 1.0) - 1.0):+.3g} %",
-        )
-        for row in rows
-        if row.pair.hides_work
-    ]
+    flags = []
+    for row in rows:
+        ratio, usual = row.judgement.effect.ratio or 1.0, row.pair.usual_ratio or 1.0
+        whole = f"the effect is of all parts together, {100 * (ratio - 1):+.3g} %"
+        if row.pair.hides_work:
+            text = (
+                f": most parts of {row.pair.variant} are the same in every boot, and what is done "
+                f"in the others differs from the baseline's: {whole}"
+            )
+            flags.append(_flag("rare-work", row, text))
+        elif row.pair.question.counted and abs(usual - ratio) > row.pair.question.equivalent:
+            text = (
+                f": {whole}; the usual part of {row.pair.variant} differs by "
+                f"{100 * (usual - 1):+.3g} %, so how often the path is another one decides, and "
+                "that may depend on time, which a count has not"
+            )
+            flags.append(_flag("rare-work", row, text))
+    return flags
 
 
 def layouts(rows: Sequence[Judged]) -> list[Flag]:

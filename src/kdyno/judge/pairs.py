@@ -120,8 +120,9 @@ class Pair:
         """log(variant ÷ baseline) in every block of the run."""
         before, after = self._log_scores
         ratios = after - before
-        if self.hides_work:
-            return ratios + self._beside
+        if self.question.counted and not self.exact:
+            # Nothing is left out of a count that has an interval.
+            return ratios + np.where(np.isfinite(self._beside), self._beside, 0.0)
         for block, (ratio, _) in self._located.items():
             ratios[block] = ratio
         return ratios
@@ -342,6 +343,13 @@ class Pair:
         if not self.question.counted or not scores or not self.case.operations:
             return 0.0
         return CLOCK_INSTRUCTIONS / (min(scores.values()) * self.case.operations)
+
+    @property
+    def usual_ratio(self) -> float | None:
+        """Of counts, variant ÷ baseline by what most parts agree in, the median of the boots."""
+        before, after = self._log_scores
+        ratios = (after - before)[np.isfinite(after - before)]
+        return math.exp(float(np.median(ratios))) if len(ratios) else None
 
     def parts_ratio(self) -> float | None:
         """Of counts, variant ÷ baseline by the means of all parts, the median of the boots."""

@@ -94,12 +94,13 @@ def why_no_kvm() -> str:
     return ""
 
 
-def accelerator(way: Way, seed: int, waits: bool = False) -> list[str]:
+def accelerator(way: Way, seed: int, waits: bool = False, shift: int = 0) -> list[str]:
     """QEMU's words for the way, the clock and the CPU.
 
     Counting, the guest's clock goes on with every instruction, and ``sleep=off`` lets it jump over
     idle time to the next timer. Everything that chance could reach has a fixed seed. waits: for the
     host's files, while the only timer may be a case's time limit; there the clock is not to jump.
+    shift: beyond the way's own.
     """
     if way == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
@@ -108,7 +109,7 @@ def accelerator(way: Way, seed: int, waits: bool = False) -> list[str]:
     return [
         *("-accel", "tcg,thread=single", "-cpu", CPU),
         *("-rtc", "base=2026-01-01T00:00:00,clock=vm", "-seed", str(seed)),
-        *("-icount", f"shift={SHIFTS[way]},sleep={'on' if waits else 'off'}"),
+        *("-icount", f"shift={SHIFTS[way] + shift},sleep={'on' if waits else 'off'}"),
     ]
 
 

@@ -36,10 +36,10 @@ COPY_SUFFIX = ".copy"
 """Name of the baseline's identical copy: the baseline's name and this."""
 MOST_SUITES = 1000
 COUNT_S = 0.02
-"""Of a case, by a clock of one instruction a nanosecond. The guest program does it in nine parts
-of 2.2 million: a tick (every 10 million) falls into two of them, so that most are without. How
-short a part is does not matter: what refuses parts below a millisecond is for clocks."""
-PARTS = 9
+"""Of a case, by a clock of one instruction a nanosecond: 20 million of them."""
+PARTS = 400
+"""As COUNTED_PARTS in the guest's harness.c, which takes the reading of the clock off each. Of
+parts with 50,000 instructions few have a tick (one in 10 million, or 1), or a list's refill."""
 _TICKED = 1 / 3
 """Share of parts with a tick beyond which most may agree in one and not in none."""
 _HZ = re.compile(r"^CONFIG_HZ=(\d+)$", re.MULTILINE)
@@ -112,9 +112,8 @@ class Bench:
 
     def caveats(self) -> tuple[Flag, ...]:
         """What its figures do not say. After the machine was probed."""
-        ticks = ticks_of(self.images) if self.experiment.measure.metric == "instructions" else ()
         twins = same_kernels(self.images, self.experiment.baseline)
-        return (*self.machine.caveats(), *flags_of(self.experiment, self.cases), *ticks, *twins)
+        return (*self.machine.caveats(), *flags_of(self.experiment, self.cases), *twins)
 
     def without(self, settled: Collection[tuple[str, str]]) -> Bench:
         """The same less the cases that need no more boots, by (suite, case)."""
@@ -274,20 +273,26 @@ def same_kernels(images: Mapping[str, Image], baseline: str) -> tuple[Flag, ...]
     return (Flag(kind="same-kernel", text=f"{', '.join(names)}: {text}"),)
 
 
-def ticks_of(images: Mapping[str, Image]) -> tuple[Flag, ...]:
-    """Kernels whose ticks come so often that counted parts without any are few."""
+def ticks_of(images: Mapping[str, Image], jobs: Sequence[CaseJob]) -> tuple[Flag, ...]:
+    """Kernels whose ticks come so often that counted parts without any are few, in these jobs: one
+    long operation is a part of its own."""
     hertz = {
         name: int(hz[1])
         for name, image in images.items()
         if (hz := _HZ.search(image.config.read_text(encoding="utf-8")))
     }
-    often = [name for name, hz in hertz.items() if hz * COUNT_S / PARTS > _TICKED]
+    most = max(hertz.values(), default=0)
+    often = [
+        job.case
+        for job in jobs
+        if job.operations and most * COUNT_S / min(PARTS, job.operations) > _TICKED
+    ]
     if not often:
         return ()
-    shown = ", ".join(f"{name} (HZ = {hertz[name]})" for name in often)
+    names = ", ".join(name for name, hz in hertz.items() if hz == most)
     text = (
-        f"{shown}: many of the {PARTS} parts that are counted have a tick, so a count is of the "
-        "case and of ticks, and may be of one more or less; CONFIG_HZ=100 counts the case alone"
+        f"{', '.join(often)}: one operation is so long that most have a tick of {names} "
+        f"(HZ = {most}), so a count is of both, and may be of one tick more or less"
     )
     return (Flag(kind="ticks", text=text),)
 

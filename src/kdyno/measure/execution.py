@@ -33,6 +33,7 @@ from kdyno.measure.bench import (
     copy_name,
     metric_of,
     same_kernels,
+    ticks_of,
     tree_for_cases,
     tree_of,
 )
@@ -265,6 +266,9 @@ def _measure(
         host = {**own, "sandbox": manifest.host.get("sandbox", True)}
         manifest = manifest.model_copy(update={"host": host})
     bench, manifest = with_fixed_work(bench, manifest, options.listener.told)
+    if bench.counts:
+        ticks = ticks_of(bench.images, bench.jobs)
+        manifest = probed(manifest, ticks, bench.machine.emulator)
     question = Question.of(manifest)
     loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
 
