@@ -13,6 +13,7 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command_line import Kdyno, kdyno
 from fake_tree import make_tree
@@ -591,6 +592,24 @@ def test_other_tools_name_wrong_commits_where_this_one_does_not() -> None:
     assert (own.wrong, own.unnamed) == (0, 0) and own.builds <= 2 + 6 + 1
     assert threshold.wrong > 0.3 and threshold.builds == 8
     assert tosses.wrong + tosses.unnamed > 0.02 and tosses.builds > own.builds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {11: -0.04, 47: 0.02},
+        {11: -0.02, 47: 0.02},
+        {at: -0.002 for at in range(3, 63, 3)},
+    ],
+    ids=["opposite", "undone", "drift"],
+)
+def test_what_is_no_single_step_names_none_on_recorded_noise(steps: dict[int, float]) -> None:
+    levels = np.cumsum([steps.get(at, 0.0) for at in range(65)])
+    draw = searches.recorded()
+    for seed in range(20):
+        own = searches.Range(levels, draw, np.random.default_rng([seed, 28]))
+        assert searches.kdyno(own) is None, seed
 
 
 @pytest.mark.slow
