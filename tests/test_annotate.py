@@ -26,10 +26,10 @@ def beside(left: list[Instruction], right: list[Instruction]) -> Annotated:
 
 
 def test_what_is_the_same_stands_beside_each_other() -> None:
-    found = beside(code("push %rbx", "ret"), code("push %rbx", "nop", "ret"))
-    texts = [(left and left.text, right and right.text) for left, right in found.rows]
+    listing = beside(code("push %rbx", "ret"), code("push %rbx", "nop", "ret"))
+    texts = [(left and left.text, right and right.text) for left, right in listing.rows]
     assert texts == [("push %rbx", "push %rbx"), (None, "nop"), ("ret", "ret")]
-    assert (found.total(0), found.total(1)) == (2.0, 3.0)
+    assert (listing.total(0), listing.total(1)) == (2.0, 3.0)
 
 
 def test_where_code_lies_makes_no_difference() -> None:
@@ -39,8 +39,8 @@ def test_where_code_lies_makes_no_difference() -> None:
     assert None in beside(left, code("call *%rax")).rows[0]
 
 
-def shown(found: Annotated) -> list[str]:
-    return terminal.text(parts([found]), Screen(120, False, True)).splitlines()
+def shown(listing: Annotated) -> list[str]:
+    return terminal.text(parts([listing]), Screen(120, False, True)).splitlines()
 
 
 def test_the_table_has_counts_differences_and_the_line_of_source() -> None:
@@ -63,11 +63,11 @@ def test_the_table_has_counts_differences_and_the_line_of_source() -> None:
 
 
 def test_programs_get_all_of_it() -> None:
-    (found,) = as_json([beside(code("ret"), code("nop", "ret", source="y"))])["annotated"]
-    assert found["function"] == "do_pipe" and found["baseline"] == "stock"
+    (listing,) = as_json([beside(code("ret"), code("nop", "ret", source="y"))])["annotated"]
+    assert listing["function"] == "do_pipe" and listing["baseline"] == "stock"
     nop = {"offset": 0, "instruction": "nop", "executions": 1.0}
     nop |= {"line": "fs/pipe.c:7", "source": "y"}
-    assert found["rows"][0] == {"baseline": None, "variant": nop}
+    assert listing["rows"][0] == {"baseline": None, "variant": nop}
 
 
 def test_a_line_of_source_is_found_wherever_it_was_built(tmp_path: Path) -> None:

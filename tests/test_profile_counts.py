@@ -174,22 +174,22 @@ def test_the_verdict_says_which_functions_and_by_how_much() -> None:
         experiment="e", baseline="stock", boots={"stock": 3, "mine": 3},
         effects=(effect("pipe", "mine"), effect("fork", "mine"), effect("pipe", "other", "s")),
     )  # fmt: skip
-    found = explained(verdict, {"stock": STOCK, "mine": MINE})
-    pipe = found.effects[0].functions
+    named = explained(verdict, {"stock": STOCK, "mine": MINE})
+    pipe = named.effects[0].functions
     assert [(it.where, it.function, it.value - it.baseline_value, it.functions) for it in pipe] == [
         ("kernel", "do_pipe", 41.0, 1),
         ("others", "", 0.0, 2),
     ]
     assert sum(it.value for it in pipe) == 183.5
-    assert [it.functions for it in found.effects[1:]] == [(), ()]
-    assert Verdict.from_json(found.to_json()) == found
-    shown = report.text(found, 100).splitlines()
+    assert [it.functions for it in named.effects[1:]] == [(), ()]
+    assert Verdict.from_json(named.to_json()) == named
+    shown = report.text(named, 100).splitlines()
     at = shown.index("instructions by function")
     assert [line.split() for line in shown[at + 2 : at + 4]] == [
         ["mine", "pipe", "do_pipe", "110.000", "151.000", "+41.000"],
         ["mine", "pipe", "2", "others", "32.500", "32.500", "0.000"],
     ]
-    assert "| mine | pipe | do\\_pipe | 110.000 | 151.000 | +41.000 |" in exporters.markdown(found)
+    assert "| mine | pipe | do\\_pipe | 110.000 | 151.000 | +41.000 |" in exporters.markdown(named)
 
 
 @pytest.mark.parametrize(
@@ -225,13 +225,13 @@ def test_each_qemu_has_its_plugin_interface(tmp_path: Path, version: str, number
 
 
 def test_a_verdict_is_explained_by_the_emulator_that_counted_it_alone() -> None:
-    made = bench(steady({"stock": 1.0, "mine": 1.0}), ("stock", "mine"))
-    assert isinstance(made.machine, FakeMachine)
-    made.machine.emulator = "QEMU 10.0.2"
-    earlier = manifest_of(made)
+    counting = bench(steady({"stock": 1.0, "mine": 1.0}), ("stock", "mine"))
+    assert isinstance(counting.machine, FakeMachine)
+    counting.machine.emulator = "QEMU 10.0.2"
+    earlier = manifest_of(counting)
     was = MachineInfo(kind="qemu", emulator="QEMU 7.2.22")
     earlier = earlier.model_copy(update={"machine": was})
     with pytest.raises(UsageError, match=r"counted by QEMU 7\.2\.22, and this is QEMU 10\.0\.2"):
-        of_run(made, earlier, print)
+        of_run(counting, earlier, print)
     same = earlier.model_copy(update={"machine": None})
-    assert of_run(made, same, print).jobs == made.jobs
+    assert of_run(counting, same, print).jobs == counting.jobs

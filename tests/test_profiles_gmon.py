@@ -54,13 +54,13 @@ HEAD = struct.pack("<4sI12x", b"gmon", 1)
 
 
 def test_symbols_are_functions_by_address(tmp_path: Path) -> None:
-    found = parse(NM.splitlines())
-    assert found.name(0x60001000) == found.name(0x6000100B) == found.name(0x600010FF) == "memcpy"
-    assert found.name(0x60001100) == "vfs_read"
-    assert found.name(0x60001234) == "strong_function"
-    assert found.name(0x60000FFF) is None and found.name(0x70000000) is None
-    assert found.base == 0x60000000
-    assert 0x600020FF in found.stub and 0x60002100 not in found.stub
+    parsed = parse(NM.splitlines())
+    assert parsed.name(0x60001000) == parsed.name(0x6000100B) == parsed.name(0x600010FF) == "memcpy"
+    assert parsed.name(0x60001100) == "vfs_read"
+    assert parsed.name(0x60001234) == "strong_function"
+    assert parsed.name(0x60000FFF) is None and parsed.name(0x70000000) is None
+    assert parsed.base == 0x60000000
+    assert 0x600020FF in parsed.stub and 0x60002100 not in parsed.stub
     file = tmp_path / "text"
     file.write_text("no program")
     with pytest.raises(ToolError, match="finds no functions"):
@@ -72,12 +72,12 @@ def test_a_bin_is_divided_by_length_and_histograms_are_added() -> None:
     shares = dict(symbols.within(0x1000, 0x1020))
     assert shares == {"a": 0.5, "b": 0.5}
     data = HEAD + histogram(0x1000, 0x1040, [10, 6]) + arc(0x1000, 0x1012, 7)
-    found = gmon.functions(gmon.parse(data), symbols)
-    assert [(it.function, it.seconds, it.calls) for it in found] == [
+    parsed = gmon.functions(gmon.parse(data), symbols)
+    assert [(it.function, it.seconds, it.calls) for it in parsed] == [
         ("b", pytest.approx(0.11), 7),
         ("a", pytest.approx(0.05), None),
     ]
-    assert {it.where for it in found} == {"kernel"}
+    assert {it.where for it in parsed} == {"kernel"}
     one = histogram(0x1000, 0x1040, [1, 2])
     both = gmon.parse(HEAD + one + one)
     assert both.counts == (2, 4) and both.seconds == 0.06
@@ -108,10 +108,10 @@ def test_damage_is_told(data: bytes, word: str) -> None:
 @given(st.binary(max_size=200), st.booleans())
 def test_any_bytes_are_read_or_refused(data: bytes, headed: bool) -> None:
     try:
-        found = gmon.parse(HEAD + data if headed else data)
+        parsed = gmon.parse(HEAD + data if headed else data)
     except ToolError:
         return
-    assert sum(found.counts) >= 0 and found.rate_hz > 0
+    assert sum(parsed.counts) >= 0 and parsed.rate_hz > 0
 
 
 @pytest.mark.needs("gprof")

@@ -33,14 +33,16 @@ def read(text: str, frame_pointers: bool = False) -> perf.Attribution:
 
 
 def test_the_recorded_boot() -> None:
-    found = read(RECORDED)
+    attribution = read(RECORDED)
     samples = [it for it in perf.parse(RECORDED.splitlines()) if isinstance(it, Sample)]
     assert len(samples) == 26
-    assert sum(function.seconds for function in found.functions) == pytest.approx(26 * 1001001e-9)
-    assert sum(it.seconds for it in found.stacks) == pytest.approx(26 * 1001001e-9)
+    assert sum(function.seconds for function in attribution.functions) == pytest.approx(
+        26 * 1001001e-9
+    )
+    assert sum(it.seconds for it in attribution.stacks) == pytest.approx(26 * 1001001e-9)
     times = {
         (function.where, function.function): round(function.seconds / 1001001e-9)
-        for function in found.functions
+        for function in attribution.functions
     }
     # By the place in the file that the sandbox showed as /tmp/linux.
     assert times["kernel", "calibrate_delay"] == 3 and times["kernel", "memcpy"] == 3
@@ -48,7 +50,7 @@ def test_the_recorded_boot() -> None:
     # Pages of the guest's memory, found in the process's own address space.
     assert times["user", "write"] == 3 and times["user", "body"] == 3
     assert not any("unknown" in name for where, name in times if where == "host")
-    assert {stack.frames[0] for stack in found.stacks} == {
+    assert {stack.frames[0] for stack in attribution.stacks} == {
         perf.KERNEL_PROCESS, perf.GUEST_PROCESS, perf.AROUND,
     }  # fmt: skip
 
@@ -93,11 +95,11 @@ def test_a_page_that_moved_is_where_it_was_last() -> None:
 )
 def test_any_text_is_read(lines: list[str]) -> None:
     reader = perf.Reader(KERNEL, PROGRAM)
-    found = perf.attribute(perf.parse(lines), reader, 1e-9)
-    assert sum(function.seconds for function in found.functions) == pytest.approx(
-        sum(stack.seconds for stack in found.stacks)
+    attribution = perf.attribute(perf.parse(lines), reader, 1e-9)
+    assert sum(function.seconds for function in attribution.functions) == pytest.approx(
+        sum(stack.seconds for stack in attribution.stacks)
     )
-    assert all(stack.frames for stack in found.stacks)
+    assert all(stack.frames for stack in attribution.stacks)
 
 
 PROFILE = Profile(

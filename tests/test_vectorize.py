@@ -78,20 +78,20 @@ def records(tree: Path) -> Records:
 def test_gccs_loops_with_function_place_width_and_reason(records: Records) -> None:
     (record,) = records.objects
     assert (record.object, record.damage) == ("lib/loops.o", "")
-    found = by_function(record.loops)
+    by_name = by_function(record.loops)
     assert {loop.file for loop in record.loops} == {"lib/loops.c"}
     for name in ("first", "second"):
-        assert found[name].width_bytes == 32 and found[name].in_code == "loop"
-        assert found[name].line == 6  # where the inlined function has it
-    assert found["first"].place == found["second"].place
-    assert {name: found[name].reason for name in ("sum", "call", "serial", "seek", "clear")} == {
+        assert by_name[name].width_bytes == 32 and by_name[name].in_code == "loop"
+        assert by_name[name].line == 6  # where the inlined function has it
+    assert by_name["first"].place == by_name["second"].place
+    assert {name: by_name[name].reason for name in ("sum", "call", "serial", "seek", "clear")} == {
         "sum": "trips",
         "call": "call",
         "serial": "dependence",
         "seek": "branches",
         "clear": "",
     }
-    assert "other" in found["call"].words and found["clear"].library
+    assert "other" in by_name["call"].words and by_name["clear"].library
 
 
 def test_a_foreign_tree_is_left_as_it_is(tree: Path, records: Records) -> None:
@@ -113,14 +113,14 @@ def test_a_builds_records_stay_in_its_tree(tmp_path: Path) -> None:
 def test_clangs_record_of_the_same_file(tmp_path: Path) -> None:
     assert CLANG is not None
     tree = compiled(tmp_path, CLANG, "-mavx2")
-    found = by_function(surveys.records_of(tree, "clang", str(tmp_path / "src")).loops)
-    first = found["first"]
+    by_name = by_function(surveys.records_of(tree, "clang", str(tmp_path / "src")).loops)
+    first = by_name["first"]
     assert (first.file, first.line, first.in_code) == ("lib/loops.c", 6, "loop")
     assert (first.lanes, first.width_bytes) == (8, 32)
-    assert (found["sum"].reason, found["call"].reason) == ("trips", "call")
+    assert (by_name["sum"].reason, by_name["call"].reason) == ("trips", "call")
     # Until 15 or so it has a[i - 1] in a register before it looks: carried, not loaded again.
-    assert found["serial"].reason in ("dependence", "reduction")
-    assert found["clear"].library
+    assert by_name["serial"].reason in ("dependence", "reduction")
+    assert by_name["clear"].library
 
 
 def test_a_record_cut_short_is_named_and_the_rest_counted(tree: Path, tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def require_perf() -> None:
 
 
 def kernel_s(profile: Profile, function: str) -> float:
-    found = profile.seconds("kernel", function)
-    return sum(found.values()) / len(found)
+    by_block = profile.seconds("kernel", function)
+    return sum(by_block.values()) / len(by_block)
 
 
 def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -> None:
@@ -55,12 +55,12 @@ def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -
     assert first["stock"].operations == first["slow-umask"].operations
     more = ("--boots", "2", "--json", file, "--folded", folded)
     kdyno("profile", "last", *arguments, *more, runs=tmp_path)
-    found = stored_profiles(run)
-    assert [len(it.boots) for it in found.values()] == [2, 2]
-    assert found["stock"].boots[0] == first["stock"].boots[0]
-    slow, stock = (kernel_s(found[name], "__do_sys_umask") for name in ("slow-umask", "stock"))
-    slow += kernel_s(found["slow-umask"], "sys_umask")
-    stock += kernel_s(found["stock"], "sys_umask")
+    by_variant = stored_profiles(run)
+    assert [len(it.boots) for it in by_variant.values()] == [2, 2]
+    assert by_variant["stock"].boots[0] == first["stock"].boots[0]
+    slow, stock = (kernel_s(by_variant[name], "__do_sys_umask") for name in ("slow-umask", "stock"))
+    slow += kernel_s(by_variant["slow-umask"], "sys_umask")
+    stock += kernel_s(by_variant["stock"], "sys_umask")
     assert slow > stock
     (delta,) = json.loads(file.read_text())["differences"]
     top = [it["function"] for it in delta["functions"][:8] if it["where"] == "kernel"]
@@ -69,7 +69,7 @@ def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -
     # `python -m benchmarks.speed --skip-builds`.
     wheres = {entry["where"] for entry in json.loads(file.read_text())["profiles"][0]["functions"]}
     assert wheres == {"kernel", "host", "user"}
-    for profile in found.values():
+    for profile in by_variant.values():
         for boot in profile.boots:
             assert boot.cpu_s is not None and boot.functions
     assert "slow-umask (perf);UML kernel;" in folded.read_text()

@@ -160,11 +160,11 @@ def page(
         Column("measured", lambda source: source.extent),
         Column("command", lambda source: Cell(source.command)),
     ]
-    shown: dict[tuple[Source, Row], str] = {}
+    texts: dict[tuple[Source, Row], str] = {}
 
     def before(claim: Claim, source: Source, rows: Sequence[Row]) -> str:
         """The heading of the earlier claim whose table has all these rows, or ""."""
-        headings = {shown.setdefault((source, row), claim.heading) for row in rows}
+        headings = {texts.setdefault((source, row), claim.heading) for row in rows}
         return "" if len(headings) > 1 else (headings - {claim.heading} or {""}).pop()
 
     environment.globals |= {"before": before, "anchor": _anchor}
