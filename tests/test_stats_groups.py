@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 
 from benchmarks.simulation import simulate
-from benchmarks.turn_noise import NOISES, boot_values, group_values
-from kdyno.stats.groups import best_rounds, location, locations, machine_spread, precisions, spread
+from benchmarks.turn_noise import NOISES, Noise, boot_values, group_values
+from kdyno.stats.family import Family
+from kdyno.stats.groups import (
+    best_rounds,
+    between,
+    location,
+    locations,
+    machine_spread,
+    precisions,
+    spread,
+)
 
 
 def test_the_location_is_the_median_of_all_pairwise_means() -> None:
@@ -87,6 +96,29 @@ def test_a_group_counts_by_its_own_error_and_not_by_an_accident_of_it() -> None:
     assert weights[4] < weights[0] < weights[5] < 2.01 * weights[0]
     assert weights[6] == weights[0]
     assert (precisions(values[:5], off[:5]) == 1).all()
+
+
+def test_few_groups_of_uneven_weight_have_intervals() -> None:
+    """Of eight groups with weights in full an effect that all agree in could not be refused."""
+    rng = np.random.default_rng(11)
+    values = 0.01 * rng.standard_normal((200, 8, 8))
+    weights = np.exp(0.5 * rng.standard_normal(values.shape))
+    for blocks in (6, 8):
+        family = Family(values[..., :blocks], weights[..., :blocks])
+        lo, hi = family.limits(0.04)
+        assert np.isfinite(hi - lo).mean() > 0.99
+        assert family.rejected(0.04).any(axis=1).mean() <= 0.05
+    # Where every group agrees, an effect is told among the seven others.
+    values[:, 0] += 0.2
+    assert Family(values, weights).rejected(0.04)[:, 0].mean() > 0.99
+
+
+def test_the_reported_spread_between_groups_is_the_true_one() -> None:
+    rng = np.random.default_rng(12)
+    boots = Noise("boots", turn=0.01, boot=0.003)
+    rows = [group_values(rng, boots, 24, 2, 24) for _ in range(60)]
+    found = [between(values[0], off[0]) for values, off in rows]
+    assert np.sqrt(np.mean(np.square(found))) == pytest.approx(0.003 * 2**0.5, rel=0.1)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from .effect import Floats
+from .effect import FEWEST_BLOCKS, Floats
 
 CLIP = 1.5
 """Standard deviations from which on a block counts no more: 96 % as good as a mean for normal ones,
@@ -34,6 +34,8 @@ PATTERNS = 1024
 EXACT_UP_TO = 16
 """Blocks up to which an interval's ends are tested by flips of their own. Beyond, the limit that
 holds at the estimate holds everywhere."""
+WEIGHED_FROM = 14
+"""Blocks from which on weights count in full; not at all at FEWEST_BLOCKS."""
 _STEPS = 16
 _TINY = 1e-300
 _SLACK = 1e-6
@@ -67,13 +69,18 @@ def middle(values: Floats) -> Floats:
 
 class Family:
     """``differences``: log ratios; ``weights``: 1 ÷ a block's standard error, any unit, the same
-    shape; None: all alike."""
+    shape; None: all alike.
+
+    Blocks that all agree have a statistic of √n if they weigh alike, and of less if not: less, of
+    few blocks, than what another effect reaches by chance, so that nothing could be refused and
+    there would be no interval. So weights have a power that grows with the blocks."""
 
     def __init__(self, differences: Floats, weights: Floats | None = None) -> None:
         self.x = differences
         self.n = np.isfinite(differences).sum(axis=-1)
         weights = np.ones_like(differences) if weights is None else weights
-        self.g = np.where(np.isfinite(differences), weights, 0.0)
+        power = np.clip((self.n - FEWEST_BLOCKS) / (WEIGHED_FROM - FEWEST_BLOCKS), 0.0, 1.0)
+        self.g = np.where(np.isfinite(differences), weights ** power[..., None], 0.0)
         self.signs = patterns(differences.shape[-1])
         self.estimate = self._estimate()
         self._centred = self._flipped(self._unit(self.estimate)[0])
