@@ -109,6 +109,9 @@ class FakeMachine:
     def identity(self, variant: str) -> str:
         return f"digest of {variant}"
 
+    def several(self) -> dict[str, dict[str, float | str]]:
+        return {}
+
     def host_facts(self) -> dict[str, float | str]:
         return {}
 

@@ -140,7 +140,7 @@ def machine(fake: FakeBox, tmp_path: Path) -> Callable[..., Box]:
                 timeout_s=None,
                 cpus=2,
                 cache=tmp_path,
-                host="rack1",
+                hosts=("rack1",),
                 box=Settings(**{"boot_timeout_s": 0.1, **settings}),
             )
         )

@@ -14,7 +14,7 @@ from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides, apply
-from kdyno.machines.kinds import KINDS
+from kdyno.machines.kinds import of_command_line
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
@@ -93,11 +93,9 @@ def run(request: Request, extent: Extent, working: Working) -> int:
 def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
     """The exit status of `kdyno try`."""
     options = options_of(working, overrides_of(extent))
-    if attempt.machine not in (kinds := [it.name for it in KINDS.values() if it.builds]):
-        raise UsageError(
-            f"--machine {attempt.machine!r}: a command is tried in several kernels; there are "
-            f"{' and '.join(kinds)} for that"
-        )
+    of_command_line(
+        attempt.machine, "a command is tried in several kernels, and for that there are"
+    )
     trial = _trial(
         kernels=tuple(attempt.kernel or ()),
         command=tuple(attempt.command),

@@ -24,7 +24,7 @@ from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.source import is_url, parse
 from kdyno.labs.profile.counts import METHOD
 from kdyno.labs.profile.verb import counted_after_run
-from kdyno.machines.kinds import KINDS
+from kdyno.machines.kinds import KINDS, of_command_line
 from kdyno.measure.commands import DEFAULT_SOURCE
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
@@ -137,8 +137,7 @@ def _begun(request: Request) -> State:
         hint = meant(suite, suites, " Did you mean {}?")
         raise UsageError(f"--case {request.case}: there is no suite {suite!r}.{hint}")
     machine = request.machine or "uml"
-    if machine not in (kinds := [it.name for it in KINDS.values() if it.builds]):
-        raise UsageError(f"--machine {machine!r}: kernels are booted by {' and '.join(kinds)}")
+    of_command_line(machine, "kernels are booted by")
     counted = request.metric not in (None, "time")
     memory = KINDS[machine].memory
     kernel, repository, range_ = _range(request)

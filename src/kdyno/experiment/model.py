@@ -586,6 +586,7 @@ class Machine(Closed):
     userland: Annotated[Text, AfterValidator(lambda text: userland_of(text) and text)] = ""
     """Whose programs guests see, as ``debian:SUITE/ARCH``; empty: this machine's."""
     host: Annotated[Text, _like(r"[\w.@:-]{0,253}", "is no name of a host")] = ""
+    hosts: Annotated[Texts, Field(max_length=64), AfterValidator(_once)] = ()
 
     @property
     def own_clock(self) -> bool:
@@ -595,7 +596,6 @@ class Machine(Closed):
 
 @dataclass(frozen=True)
 class Box(Closed):
-    # [box], how a machine of the person's own is treated: docs/experiment-file.md.
     quiet: StrictBool = False
     watchdog: StrictBool = True
     power: Text = ""

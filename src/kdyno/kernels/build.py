@@ -20,8 +20,8 @@ from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
 from kdyno.kernels import image as images
 from kdyno.kernels import layout, leavings
 from kdyno.kernels.changes import BUILD_OBJECTS, BUILD_SOURCE, Changes, flatten, lay
-from kdyno.kernels.config import lost_options, unmet
-from kdyno.kernels.image import Extract, Image, Start, has
+from kdyno.kernels.config import local_lines, lost_options, parse_line, unmet
+from kdyno.kernels.image import INSTALLED, Extract, Image, Start, has
 from kdyno.kernels.recipe import (
     SUFFIX_LETTERS,
     Recipe,
@@ -158,19 +158,37 @@ class _Build:
             elif _STEP.match(text) and ("vmlinux" in text or text.startswith("  LINK")):
                 self.tell("link", text.split()[-1])
 
-        self.make(self.recipe.arch.goal, f"-j{self.jobs}", line=line, failure=failure)
+        goals = [self.recipe.arch.goal]
+        installs = self.extract is not None and self.extract.installs
+        modular = "\nCONFIG_MODULES=y\n" in leavings.read_text(self.obj, ".config")
+        if installs:
+            goals += ["bzImage", *(["modules"] if modular else [])]
+        self.make(*goals, f"-j{self.jobs}", line=line, failure=failure)
+        if installs and modular:
+            place = f"INSTALL_MOD_PATH={self.objects_at}/{INSTALLED}"
+            # depmod is called where they are installed in earnest.
+            words = ("modules_install", place, "INSTALL_MOD_STRIP=1", "DEPMOD=true")
+            self.make(*words, failure="make modules_install failed")
 
     def make(
-        self, *arguments: str, failure: str, line: Callable[[str], None] = lambda _line: None
+        self,
+        *arguments: str,
+        failure: str,
+        line: Callable[[str], None] = lambda _line: None,
+        defaults: bool = False,
     ) -> None:
-        """Run make in the object tree, in the sandbox at fixed paths or plainly. BuildError."""
+        """Run make in the object tree, in the sandbox at fixed paths or plainly. BuildError.
+
+        defaults: whatever it asks about is answered by an empty line."""
         # What the compiler writes beside an object is in no compile cache.
-        ccache = None if self.extract else shutil.which("ccache")
+        ccache = None if self.extract and self.extract.flags else shutil.which("ccache")
         command = ["make", "-C", self.source, f"O={self.objects_at}", *self.recipe.arch.make]
         command += self.recipe.compiler.make_arguments(ccache)
         if self.compiled.cflags:
             command.append(f"KCFLAGS={self.compiled.cflags}")
         command += [*_FIXED, *arguments]
+        if defaults:
+            command = ["sh", "-c", 'yes "" | "$@"', "sh", *command]
         self.commands.append(shown(command))
         compiled, own = compile_cache(self.cache, self.recipe.foreign)
         inside = sandbox.require()
@@ -298,6 +316,38 @@ def configure_all(
             except OSError as problem:
                 raise _explained(name, recipe, cache, work, problem) from problem
     return problems
+
+
+def localized(
+    recipe: Recipe, config: str, lsmod: str, cache: Path, name: str, report: Report = silent
+) -> tuple[str, ...]:
+    """The lines of a configuration of elsewhere as this source has it, with the recipe's own
+    wishes and of its modules those alone that ``lsmod`` lists: ``make localmodconfig``. BuildError.
+    """
+    lines = "\n".join((*local_lines(config), *(wish.line for wish in recipe.wishes), ""))
+    key = hashlib.sha256(f"{recipe.config_digest}\0{lines}\0{lsmod}".encode()).hexdigest()[:32]
+    saved = cache / "configs" / f"{key}{foreign_suffix(recipe.foreign)}.local"
+    if not saved.is_file():
+        require("make", "to build kernels")
+        _make_room(cache)
+        with whole.scratch("build", cache / "work") as work:
+            job = _Build(name, recipe, cache, work, report)
+            job.tell("configure")
+            job.obj.mkdir()
+            leavings.write(job.obj / ".config", lines.encode())
+            leavings.write(job.obj / "lsmod", lsmod.encode())
+            try:
+                job.make("olddefconfig", failure="make olddefconfig failed")
+                listed = f"LSMOD={job.objects_at}/lsmod"
+                job.make(
+                    "localmodconfig", listed, failure="make localmodconfig failed", defaults=True
+                )
+            except BuildError as problem:
+                raise _explained(name, recipe, cache, work, problem) from problem
+            saved.parent.mkdir(parents=True, exist_ok=True)
+            whole.write(saved, leavings.read_text(job.obj, ".config").encode())
+    final = saved.read_text(encoding="utf-8", errors="replace").splitlines()
+    return tuple(line for line in final if parse_line(line))
 
 
 def final_config(cache: Path, recipe: Recipe) -> str | None:

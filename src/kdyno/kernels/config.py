@@ -109,6 +109,28 @@ def wishes(fragments: Iterable[ConfigFragment]) -> tuple[Wish, ...]:
     return tuple(chosen[option] for option in sorted(chosen))
 
 
+_OF_A_BUILD = re.compile(
+    r"CONFIG_(?:(?:CC|RUSTC|BINDGEN)_VERSION_TEXT|(?:DEBUG_INFO|MODULE_SIG|LOCALVERSION|BUILD_SALT"
+    r"|SYSTEM_TRUSTED|SYSTEM_REVOCATION|SYSTEM_BLACKLIST|SECURITY_LOCKDOWN_LSM|IMA_APPRAISE_MODSIG"
+    r"|KEXEC_SIG|WERROR)(?:_\w+)?)"
+)
+"""Names of versions, keys that others hold, debug data: a kernel built elsewhere has its own."""
+
+
+def local_lines(config: str) -> tuple[str, ...]:
+    """Of a whole configuration, what a kernel that is built here can take over."""
+    off = ("DEBUG_INFO_BTF", "IMA_APPRAISE_MODSIG", "MODULE_SIG", "SECURITY_LOCKDOWN_LSM")
+    return (
+        *(
+            line
+            for line in config.splitlines()
+            if (parsed := parse_line(line)) and not _OF_A_BUILD.fullmatch(parsed[0])
+        ),
+        *(f"# CONFIG_{name} is not set" for name in off),
+        "CONFIG_DEBUG_INFO_NONE=y",
+    )
+
+
 def unmet(wanted: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
     """Wishes that the final .config does not honour, each with the value it has instead."""
     final = dict(filter(None, map(parse_line, dotconfig.splitlines())))

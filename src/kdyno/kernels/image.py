@@ -14,6 +14,7 @@ import hashlib
 import os
 import re
 import shutil
+import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -25,6 +26,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from kdyno import whole
+from kdyno.command import capture
 from kdyno.errors import ToolError
 from kdyno.kernels import leavings
 from kdyno.kernels.changes import BUILD_SOURCE
@@ -33,6 +35,7 @@ from kdyno.kernels.recipe import Recipe, foreign_suffix, image_folder
 from kdyno.kernels.scheduler import Scheduler
 from kdyno.kernels.sources.tree import read_manifest
 from kdyno.reading.checked import values_in
+from kdyno.sandbox import confined
 
 KEEP = 6
 """Trunks of each architecture."""
@@ -102,6 +105,13 @@ class Image:
         """Whether it drives the CPU's local APIC."""
         return self._built_in("X86_LOCAL_APIC")
 
+    @property
+    def modular(self) -> bool:
+        """Whether it has modules, which an initramfs or /lib/modules is to show it."""
+        return self.modules.is_dir() or (
+            (self.folder / KEXEC.name).is_file() and self._built_in("MODULES")
+        )
+
     def _built_in(self, option: str) -> bool:
         return f"\nCONFIG_{option}=y\n" in self.config.read_text(encoding="utf-8")
 
@@ -160,10 +170,57 @@ class Extract:
     flags: str
     collect: Callable[[Path, Path], None]
     """(object tree, file to write), after make and before the tree is kept or deleted."""
+    installs: bool = False
+    """make also packs the kernel as boot loaders take it, and installs its modules into
+    ``INSTALLED`` of the object tree."""
 
     def compiled_by(self, recipe: Recipe) -> Recipe:
         """The recipe as make sees it; its objects are no start for a build without the flags."""
         return replace(recipe, cflags=f"{recipe.cflags} {self.flags}".strip())
+
+
+INSTALLED = "installed"
+RELEASE = re.compile(r"[0-9][\w.+~-]{0,60}")
+"""As ``uname -r`` prints one; it names folders."""
+
+
+def _pack(objects: Path, file: Path) -> None:
+    """A tar of RELEASE/vmlinuz, RELEASE/config and, where it has some, RELEASE/modules."""
+    release = leavings.read_text(objects, "include/config/kernel.release").strip()
+    if not RELEASE.fullmatch(release):
+        raise ToolError(f"the kernel calls itself {release[:80]!r}, which is no name for a folder")
+    modules = f"{INSTALLED}/lib/modules/{release}"
+    places = {"arch/x86/boot/bzImage": "vmlinuz", ".config": "config", modules: "modules"}
+    for name in ("arch/x86/boot/bzImage", ".config"):
+        leavings.require_file(objects, name)
+    moved = [f"--transform=flags=r;s,^{old},{release}/{new}," for old, new in places.items()]
+    present = [name for name in places if (objects / name).exists()]
+    # The links there lead into the source and the object tree.
+    left_out = [f"--exclude={modules}/{name}" for name in ("build", "source")]
+    fixed = ["--sort=name", "--owner=0", "--group=0", "--mtime=@0", "--mode=go=rX,u+rwX"]
+    argv = ["tar", "-cf", str(file), *fixed, *moved, *left_out, "-C", str(objects), *present]
+    file.touch()
+    done = capture(confined(argv, reads=[objects], writes=[file]))
+    shutil.rmtree(objects / INSTALLED, ignore_errors=True)
+    if done.status != 0:
+        raise ToolError(f"the kernel's modules were not packed: {done.output[-300:].strip()}")
+
+
+KEXEC = Extract("kexec.tar", "", _pack, installs=True)
+"""What another machine needs of a kernel besides its initramfs."""
+
+
+def release_of(image: Image) -> str:
+    """What ``uname -r`` prints in it, and its modules' folder is called."""
+    packed = image.folder / KEXEC.name
+    if not packed.is_file():
+        return image.version
+    with tarfile.open(packed) as tar:
+        first = tar.next()
+    release = first.name.partition("/")[0] if first else ""
+    if not RELEASE.fullmatch(release):
+        raise ToolError(f"{packed}: damaged; delete the folder, and it is built again")
+    return release
 
 
 def has(image: Image, extract: Extract | None) -> bool:

@@ -10,19 +10,22 @@ end of a run takes away, and else the beginning of the next.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+from kdyno import whole
 from kdyno.command import capture
 from kdyno.errors import ToolError
 from kdyno.experiment.model import Box as Settings
-from kdyno.kernels.image import Image
+from kdyno.kernels.image import KEXEC, Image, release_of
 from kdyno.machines import facts
 from kdyno.machines.guest import Boot, Built, Diagnosis, Ground, handed, sign, start, tail
 from kdyno.machines.host import HOST_PLACES, diagnosis_of_job
@@ -303,6 +306,37 @@ def connect(remote: Remote) -> dict[str, str]:
     return fields_of(remote.must("it cannot be examined", _FACTS))
 
 
+_CONFIG = 'zcat /proc/config.gz 2>/dev/null || cat "/boot/config-$(uname -r)"'
+_LSMOD = "PATH=$PATH:/usr/sbin:/sbin lsmod"
+
+
+def own_config(hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool) -> tuple[str, str]:
+    """For Kind.own_config. What a box says is kept, so that a run can be resumed with the same
+    kernels; ``refresh`` asks again."""
+    config, modules = "", []
+    for host in hosts:
+        saved = cache / "boxes" / f"{hashlib.sha256(host.encode()).hexdigest()[:16]}.json"
+        if refresh or not saved.is_file():
+            if not fetching:
+                raise LookupError(host)
+            with Remote(host) as remote:
+                connect(remote)
+                state = state_of(remote.must("it cannot be examined", _STATE))
+                if state is None or not state.own:
+                    raise ToolError(
+                        f"box {host!r} is in a kernel under test, whose configuration is not its "
+                        "own: reset it, or wait for the run that works there"
+                    )
+                text = remote.must("its kernel has no configuration in /proc or /boot", _CONFIG)
+                answer = [state.release, text, remote.must("no list of modules", _LSMOD)]
+            saved.parent.mkdir(parents=True, exist_ok=True)
+            whole.write(saved, json.dumps(answer).encode())
+        _release, text, listed = json.loads(saved.read_text(encoding="utf-8"))
+        config = config or text
+        modules.append(listed)
+    return config, "\n".join(modules)
+
+
 def lacks(found: Mapping[str, str], settings: Settings) -> list[str]:
     """What keeps kdyno from booting kernels on a box, each with the way out."""
     problems = []
@@ -425,7 +459,7 @@ class Box(Built):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         assert setup.box is not None
-        self._settings, self._host = setup.box, setup.host
+        self._settings, self._host = setup.box, setup.hosts[0]
         self._remote = Remote(self._host)
         self._facts: dict[str, str] = {}
         self._own: State | None = None
@@ -478,9 +512,10 @@ class Box(Built):
         listed = must("it cannot be read", f"cd {room}/images && ls -d */ready || true")
         ready = {line.split("/")[0] for line in listed.splitlines()}
         for digest, (name, image) in images.items():
-            kernel, modules = files_of(image)
+            packed = image.folder / KEXEC.name
+            files = [packed] if packed.is_file() else [image.vmlinuz, *_below(image.modules)]
             if digest not in ready:
-                size_bytes = sum(it.stat().st_size for it in (kernel, *_below(modules)))
+                size_bytes = sum(it.stat().st_size for it in files)
                 free_bytes = int(self._facts.get("free_kb") or 0) << 10
                 # The copy, and as much again for the initramfs that is made of it.
                 if free_bytes < 2 * size_bytes + (256 << 20):
@@ -489,13 +524,17 @@ class Box(Built):
                         f"{name} takes {(2 * size_bytes >> 20) + 256}"
                     )
                 notice(f"{self._host}: copying {name}, {size_bytes >> 20} MB")
-                must("it cannot be written to", 'mkdir -p "$1"', f"{room}/images/{digest}")
-                self._remote.put(kernel, f"{room}/images/{digest}/vmlinuz", _COPY_S)
-                if modules is not None:
-                    self._remote.put(modules, f"{room}/images/{digest}/modules", _COPY_S)
-                    self._remote.put(image.config, f"{room}/images/{digest}/config", _COPY_S)
-            release = image.version
-            if modules is None:
+                place = f"{room}/images/{digest}"
+                if packed.is_file():
+                    self._remote.unpack(packed, release_of(image), place, _COPY_S)
+                else:
+                    must("it cannot be written to", 'mkdir -p "$1"', place)
+                    self._remote.put(image.vmlinuz, f"{place}/vmlinuz", _COPY_S)
+                    if image.modules.is_dir():
+                        self._remote.put(image.modules, f"{place}/modules", _COPY_S)
+                        self._remote.put(image.config, f"{place}/config", _COPY_S)
+            release = release_of(image)
+            if not image.modular:
                 self._refuse_named_root(name)
             elif not self._facts.get("generator"):
                 raise ToolError(
@@ -615,7 +654,8 @@ class Box(Built):
         self._own_first = True  # until it is known to be well
         token = secrets.token_hex(8)
         cmdline = self._cmdline(variant, token)
-        answer = self._remote.ask(_MODULES, image.version, image.digest)
+        release = release_of(image)
+        answer = self._remote.ask(_MODULES, release, image.digest)
         if answer.status == 0:
             watchdog = str(_KEXEC_WATCHDOG_S) if self._armed else ""
             answer = self._remote.ask(_LOAD, image.digest, cmdline, watchdog)
@@ -628,8 +668,8 @@ class Box(Built):
             return Diagnosis("kexec-refused", f"it is still in {after.release}: kexec did nothing")
         if f"kdyno.boot={token}" not in after.words:
             return self._last_words("before it could be reached")
-        if not re.match(re.escape(image.version) + r"(?!\d)", after.release):
-            text = f"{after.release} answers in place of {image.version}"
+        if not re.match(re.escape(release) + r"(?!\d)", after.release):
+            text = f"{after.release} answers in place of {release}"
             return Diagnosis("wrong-kernel", text)
         self._own_first = False
         return after
@@ -794,14 +834,5 @@ class Box(Built):
             self._remote.close()
 
 
-def files_of(image: Image) -> tuple[Path, Path | None]:
-    """(what kexec loads, the folder of its modules)."""
-    modules = image.folder / "modules" / image.version
-    kernel = next(it for it in (image.folder / "vmlinuz", image.kernel) if it.is_file())
-    return kernel, modules if modules.is_dir() else None
-
-
-def _below(folder: Path | None) -> list[Path]:
-    if folder is None:
-        return []
+def _below(folder: Path) -> list[Path]:
     return [it for it in folder.rglob("*") if it.is_file() and not it.is_symlink()]

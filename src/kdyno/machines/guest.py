@@ -428,6 +428,9 @@ class Built:
     def host_facts(self) -> facts.Facts:
         return {}
 
+    def several(self) -> Mapping[str, facts.Facts]:
+        return {}
+
     def programs(self, variant: str) -> Programs:
         image = self._image(variant)
         kernel = _symbols(image) if image.installed else image.kernel

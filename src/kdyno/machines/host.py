@@ -209,6 +209,9 @@ class Host:
     def identity(self, variant: str) -> str:
         return self._running.digest
 
+    def several(self) -> Mapping[str, facts.Facts]:
+        return {}
+
     def host_facts(self) -> facts.Facts:
         return {}
 

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
+from kdyno.errors import UsageError
 from kdyno.machines.cpus import Placement, place
 from kdyno.machines.machine import Can, Machine, Method, Setup
 
@@ -27,6 +29,9 @@ class Kind:
     """Why it boots no installed kernel (``image`` of a variant); empty: it does."""
     remote: bool = False
     """It is reached over the network, by the name that the experiment gives it."""
+    fragment: str = ""
+    """Of kernel/config/, with what every kernel there needs. Named in ``config`` it brings the
+    machine's own configuration as well."""
 
     @property
     def builds(self) -> bool:
@@ -47,14 +52,43 @@ class Kind:
         built."""
         self._module.check(method)
 
+    @property
+    def own_name(self) -> str:
+        return f"{self.fragment}.config"
+
+    def own_config(
+        self, hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool
+    ) -> tuple[str, str]:
+        """(the configuration of the first one's own kernel, the modules that any has loaded), as
+        they were when somebody first asked. ToolError; LookupError without ``fetching`` where
+        nobody has."""
+        answer: tuple[str, str] = self._module.own_config(hosts, cache, refresh, fetching)
+        return answer
+
     def make(self, setup: Setup) -> Machine:
-        machine: Machine = getattr(self._module, self.name.capitalize())(setup)
+        several = len(setup.hosts) > 1
+        module = import_module("kdyno.machines.boxes") if several else self._module
+        machine: Machine = getattr(module, "Boxes" if several else self.name.capitalize())(setup)
         return machine
 
     @property
     def _module(self) -> ModuleType:
         """Of the machine's own name, imported when an experiment names it."""
         return import_module(f"kdyno.machines.{self.name}")
+
+
+def of_command_line(name: str, what: str) -> None:
+    """UsageError for a kind that a command line cannot name. what: it is wanted for."""
+    kinds = [it.name for it in KINDS.values() if it.builds and not it.remote]
+    if name in kinds:
+        return
+    more = ""
+    if name in KINDS and KINDS[name].remote:
+        more = (
+            f". A {name} has a host: `kdyno run` takes it from an experiment with [machine] "
+            f'kind = "{name}" and host = "NAME"'
+        )
+    raise UsageError(f"--machine {name!r}: {what} {' and '.join(kinds)}{more}")
 
 
 KINDS: Mapping[str, Kind] = {
@@ -69,7 +103,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         # A kernel that is emulated begins with all of its memory.
         Kind("qemu", "QEMU", ("x86_64", "i386"), memory="512M"),
-        Kind("box", "a machine of your own", ("x86_64",), remote=True),
+        Kind("box", "a machine of your own", ("x86_64",), remote=True, fragment="box"),
         Kind(
             "host",
             "the machine's own kernel",

@@ -193,6 +193,8 @@ class Plan:
     disk_parent: Path = Path("/var/tmp")
     beside: tuple[str, ...] = ()
     """A profiler's command line that the whole guest is appended to."""
+    block: int = 0
+    """Of the run: where there are several machines, they take the blocks in turns."""
     draw: int = 0
     """Where the machine can, what should not matter (addresses, random numbers) is perturbed: the
     same number, the same perturbation. 0: none."""
@@ -246,8 +248,8 @@ class Setup:
     cache: Path
     method: Method = Method()
     userland: Userland | None = None
-    host: str = ""
-    """Of a machine that is reached over the network: its name."""
+    hosts: tuple[str, ...] = ()
+    """Of machines that are reached over the network: their names."""
     box: Box = field(default_factory=Box)
 
 
@@ -280,6 +282,10 @@ class Machine(Protocol):
 
     def host_facts(self) -> Facts:
         """What the machine is where that is not this one; else nothing. After ``probe``."""
+
+    def several(self) -> Mapping[str, Facts]:
+        """Where there are several machines, what each of them is, by a name for it, in the order
+        in which they take blocks; else nothing. After ``probe``."""
 
     def described(self, variant: str) -> dict[str, Any]:
         """JSON values for the run's folder: what that is, and how it was made."""

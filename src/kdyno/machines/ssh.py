@@ -143,6 +143,13 @@ class Remote:
             why = answer.last or packing.complaint()[-300:].strip() or "the copy ended early"
             raise ToolError(f"{self.host}: {path.name} was not copied: {why}")
 
+    def unpack(self, tar: Path, name: str, place: str, limit_s: float) -> None:
+        """The same of a folder called ``name`` that a tar consists of."""
+        with tar.open("rb") as file:
+            answer = self.ask(PUT, name, place, stdin=file.fileno(), limit_s=limit_s)
+        if answer.status != 0:
+            raise ToolError(f"{self.host}: {tar.name} was not copied: {answer.last}")
+
     def hang_up(self) -> None:
         """End the shared connection, as what has gone down does not."""
         options = ["-o", f"ControlPath={self._folder}/%C", "-O", "exit", "--", self.host]

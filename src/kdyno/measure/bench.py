@@ -196,10 +196,14 @@ def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
             f"[layout] (--layouts) links kernels that kdyno builds; on {kind.label} it builds none"
         )
     mistakes = experiment.mistakes()
-    if kind.remote and not experiment.machine.host:
+    machine = experiment.machine
+    key = "hosts" if machine.hosts else "host"
+    if kind.remote and not (machine.host or machine.hosts):
         mistakes.add(("machine", "kind"), f"{kind.label} needs host: its name, as ssh knows it")
-    elif experiment.machine.host and not kind.remote:
-        mistakes.add(("machine", "host"), 'host goes with kind = "box"')
+    elif machine.host and machine.hosts:
+        mistakes.add(("machine", "hosts"), "host is one machine and hosts are several: leave one")
+    elif (machine.host or machine.hosts) and not kind.remote:
+        mistakes.add(("machine", key), f'{key} goes with kind = "box"')
     elif experiment.box != Box() and not kind.remote:
         mistakes.add(("box",), '[box] goes with [machine] kind = "box"')
     if kind.remote and (local := [case.name for case in cases if _local_files(case)]):
@@ -488,7 +492,7 @@ def bench_of(
             cache=cache,
             method=(method := metric_of(experiment)),
             userland=lent,
-            host=experiment.machine.host,
+            hosts=experiment.machine.hosts or (experiment.machine.host,),
             box=experiment.box,
         )
     )

@@ -152,7 +152,7 @@ def measure(
     layout: int = 0,
 ) -> list[tuple[BootRecord, bytes]]:
     """Boot each of these variants once, all at the same time; the records and the consoles."""
-    plans = [plan_of(bench, name, draw=draw, layout=layout) for name in names]
+    plans = [replace(plan_of(bench, name, draw=draw, layout=layout), block=block) for name in names]
     machine, started = bench.machine, now()
     with Alive(machine.clock) as alive:
         for plan in plans:
@@ -178,8 +178,10 @@ def record_of(
     samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking, rounds)
     disturbed = () if bench.undisturbed else _disturbances(host)
     flags = (*host.flags, *disturbed, *sample_flags(samples))
+    places = tuple(bench.machine.several())
     job = BootJob(
         index=index,
+        machine=places[block % len(places)] if places else "",
         block=block,
         variant=plan.variant,
         image=bench.machine.identity(plan.variant),

@@ -11,9 +11,17 @@ from pathlib import Path
 from kdyno import deferred
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.cross import VARIANT
-from kdyno.experiment.model import Experiment, Variant
+from kdyno.experiment.model import ConfigFragment, Experiment, Variant
 from kdyno.kernels import cpu, scheduler
-from kdyno.kernels.build import Report, build, configure, configure_all, final_config, silent
+from kdyno.kernels.build import (
+    Report,
+    build,
+    configure,
+    configure_all,
+    final_config,
+    localized,
+    silent,
+)
 from kdyno.kernels.compiler import identify, refusal
 from kdyno.kernels.config import (
     LostOptions,
@@ -23,13 +31,18 @@ from kdyno.kernels.config import (
     nearest_sysctl,
     never,
     options,
+    parse_line,
+    unmet,
+    wishes,
 )
-from kdyno.kernels.image import Image
+from kdyno.kernels.image import KEXEC, Image
 from kdyno.kernels.layout import FLAG
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.routines.routine import Routine, of_variant
 from kdyno.kernels.source import Progress, SourceSpec, Tree, at_hand, fetch
 from kdyno.kernels.source import parse as parse_source
+from kdyno.machines.kinds import KINDS
+from kdyno.paths import data_root
 from kdyno.reading.mistakes import KeyPath, Mistakes
 
 _require_correct = deferred("kdyno.kernels.routines.checking:require_correct")
@@ -127,7 +140,11 @@ def check(
             if (tree := trees[variant.source]) is not None:
                 flags = f"{variant.cflags} {FLAG}".strip()
                 linked = replace(variant, cflags=flags) if experiment.measure.layouts else variant
-                recipes[variant.name] = recipe_of(linked, tree)
+                recipe = _with_own_config(experiment, linked, tree, cache, refresh, fetching)
+                if recipe is None:
+                    trees["the configuration of the box"] = None
+                    continue
+                recipes[variant.name] = recipe
                 _refuse_small_xstate(variant, recipes[variant.name])
             else:
                 identify(variant.compiler)
@@ -136,6 +153,7 @@ def check(
             continue
         _check_words(variant, recipes.get(variant.name), mistakes)
     notes = _check_options(experiment, recipes, cache, mistakes, report)
+    _check_bootable(experiment, recipes, cache, mistakes)
     if new:
         notes += _check_twins(experiment, mistakes)
     mistakes.raise_any()
@@ -186,6 +204,65 @@ def _installed_image(
                 f"variant {variant.name!r}: {variant.image} runs no {variant.program_bits}-bit "
                 "programs",
                 key="programs",
+            )
+
+
+def _with_own_config(
+    experiment: Experiment,
+    variant: Variant,
+    tree: Tree,
+    cache: Path,
+    refresh: bool,
+    fetching: bool,
+) -> Recipe | None:
+    """Its recipe, on top of the machine's own configuration where ``config`` names that; None
+    where the machine would have to be asked. UsageError for a machine that has none."""
+    machine = experiment.machine
+    owner = next(
+        (it for it in KINDS.values() for part in variant.config if it.own_name == part.origin), None
+    )
+    recipe = recipe_of(variant, tree)
+    if owner is None:
+        return recipe
+    if owner.name != machine.kind:
+        raise UsageError(
+            f'variant {variant.name!r}: config = ["{owner.fragment}"] is the configuration of '
+            f'{owner.label}; it goes with [machine] kind = "{owner.name}"',
+            key="config",
+        )
+    hosts = machine.hosts or (machine.host,)
+    if not hosts[0]:  # which is refused elsewhere
+        return recipe
+    try:
+        config, lsmod = owner.own_config(hosts, cache, refresh, fetching)
+    except LookupError:
+        return None
+    lines = localized(recipe, config, lsmod, cache, variant.name)
+    # What the architecture sets is said once, whatever the box has.
+    free = (line for line in lines if (parse_line(line) or ("",))[0] not in recipe.arch.config)
+    own = ConfigFragment(f"{hosts[0]}'s own configuration", tuple(free))
+    return recipe_of(replace(variant, config=(own, *variant.config)), tree)
+
+
+def _check_bootable(
+    experiment: Experiment, recipes: Mapping[str, Recipe], cache: Path, mistakes: Mistakes
+) -> None:
+    """What a kernel needs on the machine, and its final configuration does not have."""
+    kind = KINDS[experiment.machine.kind]
+    if not kind.fragment or mistakes.any:
+        return
+    text = (data_root() / "kernel" / "config" / kind.own_name).read_text(encoding="utf-8")
+    needs = wishes([ConfigFragment(kind.own_name, tuple(text.splitlines()))])
+    for variant in experiment.variants:
+        recipe = recipes.get(variant.name)
+        config = final_config(cache, recipe) if recipe else None
+        if config is not None and (lost := unmet(needs, config)):
+            mistakes.add(
+                _place(variant, "config", mistakes),
+                f"variant {variant.name!r} would not start on {kind.label}: without "
+                f"{', '.join(wish.option for wish, _value in lost[:6])}"
+                f'{" and others" if len(lost) > 6 else ""}. config = ["{kind.fragment}"] begins '
+                "with the configuration of its own kernel",
             )
 
 
@@ -323,7 +400,10 @@ def build_all(
         if name == experiment.baseline and experiment.measure.calibrate:
             links *= 2  # its copy is the same code, linked otherwise
         recipe = recipes.of[name]
-        image = build(recipe, cache, name=name, jobs=jobs, report=report, links=links)
+        packed = KEXEC if KINDS[experiment.machine.kind].fragment else None
+        image = build(
+            recipe, cache, name=name, jobs=jobs, report=report, links=links, extract=packed
+        )
         if source := schedulers.get(name):
             tree, kernel = recipe.tree, image.kernel
             program = scheduler.build(source, tree, kernel, image.digest, cache)

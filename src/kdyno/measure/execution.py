@@ -264,7 +264,8 @@ def _measure(
     # What is not known of a machine elsewhere is not this one's.
     if own := bench.machine.host_facts():
         host = {**own, "sandbox": manifest.host.get("sandbox", True)}
-        manifest = manifest.model_copy(update={"host": host})
+        machines = {name: dict(facts) for name, facts in bench.machine.several().items()}
+        manifest = manifest.model_copy(update={"host": host, "machines": machines})
     bench, manifest = with_fixed_work(bench, manifest, options.listener.told)
     if bench.counts:
         ticks = ticks_of(bench.images, bench.jobs)
