@@ -2,7 +2,7 @@
 """A published experiment: its tables as printed, its claims, and both held against its own figures.
 
 Each is a file of published/: tables of figures over the cross of factors, claims as ranges that
-figures have to lie in, and what one can ask today about each. See docs/comparing.md."""
+figures have to lie in, and what one can ask today about each."""
 
 from __future__ import annotations
 

@@ -169,6 +169,7 @@ def page(
 
     environment.globals |= {"before": before, "anchor": _anchor}
     template = Path(__file__).with_name("page.md.jinja").read_text(encoding="utf-8")
+    used = [one.source for each in every for one in each.answers]
     answers = [[one.rows for one in each.answers if not one.ask.instead] for each in every]
     text = environment.from_string(template).render(
         claims=every,
@@ -177,7 +178,7 @@ def page(
         articles=by_article,
         no_spread=_capital(NO_SPREAD),
         pictures=pictures or {},
-        sources=table(Grid(sources, evidence.sources)),
+        sources=table(Grid(sources, [it for it in evidence.sources if it in used])),
     )
     return f"{text.rstrip()}\n"
 
