@@ -40,6 +40,7 @@ from kdyno.machines.process import (
 )
 from kdyno.machines.program import guest_program
 from kdyno.machines.ssh import NOT_REACHED, Remote
+from kdyno.reading.checked import values_in
 from kdyno.sandbox import EMPTY, HOST, SYSTEM, socket_filter
 from kdyno.store.verdict import Flag
 from kdyno.suites.protocol import Transcript
@@ -331,7 +332,7 @@ def own_config(hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool)
                 answer = [state.release, text, remote.must("no list of modules", _LSMOD)]
             saved.parent.mkdir(parents=True, exist_ok=True)
             whole.write(saved, json.dumps(answer).encode())
-        _release, text, listed = json.loads(saved.read_text(encoding="utf-8"))
+        _release, text, listed = values_in(saved)
         config = config or text
         modules.append(listed)
     return config, "\n".join(modules)
