@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -185,7 +186,11 @@ def test_a_boot_from_the_own_kernel_and_back_again(
 
 
 WENT_WRONG = {
-    "refused": ([], {"load": [[1, "kexec_load failed: Operation not permitted"]]}, "kexec-refused"),
+    "refused": (
+        [BACK],
+        {"load": [[1, "kexec_load failed: Operation not permitted"]]},
+        "kexec-refused",
+    ),
     "nothing happened": ([OWN], {}, "kexec-refused"),
     "another kernel": ([NEW.replace("6.12.1", "6.12.10")], {}, "wrong-kernel"),
     "panic": ([BACK], {"last_words": [[0, PANIC]]}, "panic"),
@@ -253,6 +258,30 @@ def test_after_a_failure_the_next_boot_begins_in_the_own_kernel(
     assert (outcome.host.status, outcome.host.before["boot"]) == ("ok", "firmware")
     assert fake.names("go") == ["go kexec", "go reboot", "go kexec"]
     box._remote.close()
+
+
+def test_a_refused_kexec_is_tried_once_more_from_the_own_kernel_booted_anew(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    """The kernel under test that ran before may have refused it, or its first process was dead."""
+    box = machine()
+    refusal = [1, "Failed to connect to bus"]
+    outcome = booted(box, fake, NEW, NEW, BACK, NEW, load=[refusal, [0, ""]])
+    assert (outcome.host.status, outcome.host.before["boot"]) == ("ok", "firmware")
+    # The reboot did nothing either, so it was forced.
+    assert fake.names("load", "go", "force") == ["load", "go reboot", "force", "load", "go kexec"]
+    box._remote.close()
+
+
+def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
+    script = module._OWN.replace(module.ROOM, f"{tmp_path}/kdyno")
+    full = "echo() { return 1; }\n"  # as the shell's own does without space
+    command = ["sh", "-c", full + script, "sh", "new token", "new"]
+    assert subprocess.run(command, check=False).returncode == 1
+    assert not (tmp_path / "kdyno").exists()
+    subprocess.run(["sh", "-c", script, "sh", "old token", "old"], check=True)
+    assert subprocess.run(command, check=False).returncode == 1
+    assert (tmp_path / "kdyno" / "owner").read_text() == "old token\n", "it was there before"
 
 
 def test_a_kernel_of_an_earlier_run_is_left_first(

@@ -118,6 +118,7 @@ systemctl daemon-reload
 # While another kdyno works the owner's file is young: each boot renews it.
 _OWN = f"""
 set -e
+[ -d {ROOM} ] || trap '[ $? = 0 ] || {{ cd /; rm -rf {ROOM}; }}' EXIT  # of a full disk
 mkdir -p {ROOM}/images; cd {ROOM}
 if [ -e owner ] && [ "$(cat owner)" != "$1" ]; then
     age=$(( $(date +%s) - $(stat -c %Y owner) ))
@@ -215,6 +216,8 @@ kexec -l vmlinuz $([ -e initrd ] && echo --initrd=initrd) --command-line="$2" ||
 """
 # Behind the command's end, so that ssh has its status.
 _GO = "systemd-run --quiet --collect --on-active=1 --timer-property=AccuracySec=100ms systemctl $1"
+# Where the first process is dead, or a service does not stop.
+_FORCE = "sync; systemctl --force --force reboot || echo b >/proc/sysrq-trigger"
 _LAST_WORDS = rf"""
 [ -e {ROOM}/returned ] && echo "returned $(cat {ROOM}/returned)"
 for file in /sys/class/watchdog/watchdog*/bootstatus; do
@@ -652,6 +655,18 @@ class Box(Built):
                 raise ToolError(f"box {self._host!r} did not come back into its own kernel")
             self._fresh = True
         self._boots += 1
+        entered = self._enter(variant, image, before)
+        if isinstance(entered, Diagnosis) and entered.reason == "kexec-refused":
+            # A kernel under test may refuse, or the box's own until it is booted anew.
+            before = self._reset("reboot", before)
+            if before is None or not before.own:
+                raise ToolError(f"box {self._host!r} did not come back into its own kernel")
+            self._fresh = True
+            return self._enter(variant, image, before)
+        return entered
+
+    def _enter(self, variant: str, image: Image, before: State) -> State | Diagnosis:
+        """One kexec, and which kernel answers after it."""
         self._own_first = True  # until it is known to be well
         token = secrets.token_hex(8)
         cmdline = self._cmdline(variant, token)
@@ -757,13 +772,19 @@ class Box(Built):
         nothing happened; None where nobody answers."""
         self._remote.ask(_GO, verb)
         self._remote.hang_up()
-        began_s = time.monotonic()
+        began_s, forced = time.monotonic(), verb != "reboot"
         while True:
             time.sleep(POLL_S)
             state = self._answer(0)
             spent_s = time.monotonic() - began_s
-            if state is not None and (state.boot_id != before.boot_id or spent_s > DOWN_S):
+            if state is not None and state.boot_id != before.boot_id:
                 return state
+            if state is not None and spent_s > DOWN_S:
+                if forced:
+                    return state
+                self._remote.ask(_FORCE)
+                self._remote.hang_up()
+                began_s, forced = time.monotonic(), True
             if spent_s > DOWN_S + self._settings.boot_timeout_s:
                 return self._returned()
 

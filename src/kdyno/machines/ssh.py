@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from kdyno import whole
 from kdyno.command import capture, dying_with_us, kill_session, require, started
 from kdyno.errors import ToolError
 
@@ -78,8 +78,7 @@ class Remote:
 
     def __enter__(self) -> Self:
         # A short path: a socket's has 107 characters at most.
-        folder = self._undo.enter_context(tempfile.TemporaryDirectory(prefix="kdyno-ssh-"))
-        self._folder = Path(folder)
+        self._folder = self._undo.enter_context(whole.scratch("ssh"))
         self._undo.callback(self.hang_up)
         return self
 
