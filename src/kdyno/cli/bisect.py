@@ -63,7 +63,7 @@ class Request:
     ] = None
     layouts: Annotated[
         int | None,
-        option("--layouts N", "Verify the commit in so many links of each kernel.", min=6, max=100),
+        option("--layouts N", "Verify the commit in N links of each kernel.", min=6, max=100),
     ] = None
     resume: Annotated[
         str | None, option("--resume NAME", "Go on with a search: its folder, or last.")
@@ -74,7 +74,7 @@ _search = deferred("kdyno.cli.searching:search")
 
 
 def bisect(request: Request, working: Working) -> int:
-    """Find the commit, patch, file or option that a difference is from."""
+    """Find the commit, patch, file or option that causes a difference."""
     status: int = _search(request, working)
     return status
 

@@ -53,7 +53,7 @@ def check(
     *,
     extent: Extent,
 ) -> int:
-    """Find an experiment's mistakes, and its cost, without a build."""
+    """Find an experiment's mistakes and its cost, without building."""
     check_writable(json)
     sandbox.require()
     try:
@@ -132,11 +132,11 @@ def build(
     refresh: Refresh = False,
     no_sandbox: NoSandbox = False,
     dry_run: Annotated[
-        bool, option("--dry-run", "Only say which images are wanted, and which are there.")
+        bool, option("--dry-run", "Only list the required images, and which exist.")
     ] = False,
     json: Json = None,
 ) -> int:
-    """Build the kernels of an experiment. What was built before is not built again."""
+    """Build the kernels of an experiment. Existing images are reused."""
     check_writable(json)
     sandbox.require()
     plan, _ = load(experiment, ref)

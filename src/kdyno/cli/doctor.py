@@ -48,22 +48,20 @@ def doctor(
         str | None,
         option(
             "--on slurm[:PARTITION]|local",
-            "Ask the machines that jobs run on, instead of this one.",
+            "Check the machines that jobs run on, instead of this one.",
         ),
     ] = None,
     kvm: Annotated[
         bool,
-        option("--kvm", "Time a kernel against itself under KVM for a minute: how precise is it?"),
+        option("--kvm", "Time a kernel against itself under KVM for a minute, for its precision."),
     ] = False,
     box: Annotated[
         str | None,
-        option(
-            "--box NAME", "Ask a machine of your own, as ssh knows it, that is to boot kernels."
-        ),
+        option("--box NAME", "Check a machine of your own, by its ssh name, for booting kernels."),
     ] = None,
     json: Json = None,
 ) -> int:
-    """Show what this machine lacks, or what nodes of a cluster do."""
+    """Show what this machine, or nodes of a cluster, lack."""
     check_writable(json)
     if kvm and on is not None:
         raise UsageError("--kvm is about this machine: leave out --on")

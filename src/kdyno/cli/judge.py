@@ -59,7 +59,7 @@ def judge(
     ] = None,
     equivalent: Annotated[
         str | None,
-        option("--equivalent SHARE", 'A difference below this does not matter: "1%".'),
+        option("--equivalent SHARE", 'Differences below this do not matter, such as "1%".'),
     ] = None,
     confidence: Annotated[
         str | None, option("--confidence SHARE", 'Of the intervals, such as "99%".')
@@ -69,7 +69,7 @@ def judge(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Judge stored runs again, by today's rule. The first verdict stays beside the new one.
+    """Judge stored runs again, using the current rule. The first verdict is kept.
 
     A run of the shared store stays there as it is, unless --push puts the new verdict there.
     """
@@ -159,7 +159,7 @@ def compare(
         str | None,
         option(
             "--against NAME",
-            "Of one run: its variants against this one, in pairs, by the rule of `run`.",
+            "Compare a run's variants with this one, using the rule of `run`.",
         ),
     ] = None,
     format: Annotated[
@@ -173,14 +173,14 @@ def compare(
     join: Annotated[
         bool,
         option(
-            "--join", "Make one run of runs of the same kernels on several machines, and judge it."
+            "--join", "Join runs of the same kernels on several machines into one, and judge it."
         ),
     ] = False,
     attribute: Annotated[
         bool,
         option(
             "--attribute",
-            "Of two images: count how much of the difference is source, config and compiler.",
+            "Count how much of two images' difference is due to source, config and compiler.",
         ),
     ] = False,
     case: Annotated[
@@ -188,7 +188,7 @@ def compare(
     ] = None,
     source: Annotated[
         list[str] | None,
-        option("--source SOURCE", "For --attribute: of each image [its Debian package's]."),
+        option("--source SOURCE", "For --attribute: source of each image [its Debian package's]."),
     ] = None,
     fail_on: FailOn = None,
     push: Push = False,

@@ -53,7 +53,7 @@ def list_(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """List what there is to measure, and what was measured.
+    """List what can be measured, and what was measured.
 
     Options are for `kdyno list runs` alone. Runs are those of the folder and of the store that
     KDYNO_STORE names.

@@ -41,28 +41,28 @@ class Entry:
 
 
 VERBS = (
-    Entry("doctor", "cli.doctor", "Show what this machine lacks, or what nodes of a cluster do."),
-    Entry("list", "cli.listing", "List what there is to measure, and what was measured."),
-    Entry("check", "cli.build", "Find an experiment's mistakes, and its cost, without a build."),
+    Entry("doctor", "cli.doctor", "Show what this machine, or nodes of a cluster, lack."),
+    Entry("list", "cli.listing", "List what can be measured, and what was measured."),
+    Entry("check", "cli.build", "Find an experiment's mistakes and its cost, without building."),
     Entry("build", "cli.build", "Build the kernels of an experiment."),
     Entry("run", "cli.run", "Build, boot, measure and judge the kernels of an experiment."),
     Entry("try", "cli.run", "Time a command of your own in several kernels."),
-    Entry("judge", "cli.judge", "Judge stored runs again, by today's rule."),
+    Entry("judge", "cli.judge", "Judge stored runs again, using the current rule."),
     Entry("compare", "cli.judge", "Compare runs, variants of a run, or a published experiment."),
     Entry(
         "bisect",
         "cli.bisect",
-        "Find the commit, patch, file or option that a difference is from.",
+        "Find the commit, patch, file or option that causes a difference.",
     ),
     Entry(
         "watch",
         "cli.watch",
-        "Measure what is new on a branch, and report each difference once.",
+        "Measure new commits of a branch, and report each difference once.",
     ),
     Entry(
         "profile",
         "labs.profile.verb",
-        "Show seconds per function of each kernel, and what differs.",
+        "Show seconds per function of each kernel, and the differences.",
     ),
     Entry("report", "cli.report", "Show a run as a table or exported, or all runs as a site."),
     Entry("serve", "cli.report", "Show all runs in a browser, as they change, until Ctrl-C."),
@@ -72,7 +72,7 @@ LAB = (
     Entry(
         "memcpy",
         "labs.memcpy.verbs",
-        "Memory routines: check, generate, time, count and choose them.",
+        "Check, generate, time, count and select memory routines.",
     ),
     Entry(
         "published",
@@ -82,7 +82,7 @@ LAB = (
     Entry(
         "vectorize",
         "labs.vectorize.verb",
-        "Survey which loops of a kernel are vectorised, and why not all.",
+        "Survey the vectorised loops of a kernel, and why others are not.",
     ),
 )
 MOVED = {

@@ -76,7 +76,7 @@ def report(
         Path | None,
         option(
             "--history FILE",
-            "With --fail-on: the branch's earlier tests, which leave the level of this one.",
+            "With --fail-on: earlier tests of the branch, which set the level of this one.",
         ),
     ] = None,
     all_: Annotated[

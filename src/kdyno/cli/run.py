@@ -46,7 +46,7 @@ class Request:
         int | None,
         option(
             "--exact-boots N",
-            "Boots of each kernel after which counts that agree are exact (3).",
+            "Boots of each kernel after which equal counts are exact [3].",
             min=1,
             max=100,
         ),
@@ -55,7 +55,7 @@ class Request:
         int | None,
         option(
             "--layouts N",
-            "Link each kernel N times, its functions in drawn orders; the interval is over them.",
+            "Link each kernel N times, functions in random order; the interval is over the links.",
             min=6,
             max=100,
         ),
@@ -71,7 +71,7 @@ class Request:
         bool,
         option(
             "--confirm",
-            "What is slower is measured again, and only counts for --fail-on if it is again.",
+            "Measure what is slower again; --fail-on needs both measurements.",
         ),
     ] = False
     scoring: Scoring = None
@@ -86,10 +86,10 @@ class Request:
     ] = None
     beside: Annotated[
         bool,
-        option("--beside", "Others may measure meanwhile, on CPUs that this one was not given."),
+        option("--beside", "Let others measure meanwhile, on CPUs not given to this run."),
     ] = False
     dry_run: Annotated[
-        bool, option("--dry-run", "Only check, and say the cost, as `kdyno check`.")
+        bool, option("--dry-run", "Only check and estimate the cost, like `kdyno check`.")
     ] = False
 
 
@@ -99,9 +99,7 @@ class Attempt:
 
     command: Annotated[
         list[str],
-        argument(
-            "-- COMMAND", "Any command line; it runs in this folder, which it sees read-only."
-        ),
+        argument("-- COMMAND", "Any command line; it sees this folder read-only."),
     ]
     kernel: Annotated[
         list[str] | None,
@@ -119,13 +117,13 @@ class Attempt:
         str | None,
         option(
             "--figure REGEX",
-            "The figure in what the command prints, one group; else its time is the figure.",
+            "The figure in the command's output, one group; default: its time.",
         ),
     ] = None
     unit: Annotated[str, option("--unit UNIT", "Unit of the figure.")] = ""
     better: Annotated[
         str,
-        option("--better higher|lower", "Which figure is the good one; without it, lower."),
+        option("--better higher|lower", "Which figures are better [lower]."),
     ] = ""
     cpus: Annotated[int, option("--cpus N", "CPUs of the guest.", min=1)] = 1
     memory: Annotated[str, option("--memory SIZE", "Memory of the guest [1G; 512M in QEMU].")] = ""
@@ -147,7 +145,7 @@ def run(request: Request, extent: Extent, working: Working) -> int:
 
 
 def try_(attempt: Attempt, extent: Extent, working: Working) -> int:
-    """Time a command of your own in several kernels. It needs no experiment file."""
+    """Time a command of your own in several kernels. No experiment file is needed."""
     status: int = _try(attempt, extent, working)
     return status
 

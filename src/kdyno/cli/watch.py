@@ -19,7 +19,7 @@ class Request:
     experiment: ExperimentFile = None
     every: Annotated[
         str | None,
-        option("--every TIME", "Look again and again, such as 30m, 6h or 1d; without it, once."),
+        option("--every TIME", "Repeat at this interval, such as 30m, 6h or 1d; default: once."),
     ] = None
     junit: Annotated[
         str | None, option("--junit FILE", "Write what is new as JUnit XML; - is stdout.")
@@ -36,7 +36,7 @@ _watch = deferred("kdyno.cli.branch:watch")
 
 
 def watch(request: Request, working: Working) -> int:
-    """Measure what is new on a branch, and report each difference once."""
+    """Measure new commits of a branch, and report each difference once."""
     status: int = _watch(request, working)
     return status
 

@@ -28,7 +28,7 @@ def _waived(given: bool) -> bool:
 
 ExperimentFile = Annotated[
     Path | None,
-    argument("EXPERIMENT", "An experiment file (TOML).", f"{_OFFERS}experiment_files"),
+    argument("EXPERIMENT", "Experiment file (TOML).", f"{_OFFERS}experiment_files"),
 ]
 RunNames = Annotated[list[str], argument("RUN", "Runs: path, name, or last.", RUN_NAMES)]
 Output = Annotated[str | None, option("-o --output FILE", "Write there.")]
@@ -36,18 +36,16 @@ Runs = Annotated[Path | None, option("--runs DIR", "Folder of the runs [$KDYNO_R
 NoSandbox = Annotated[
     bool, option("--no-sandbox", "Run kernels and builds without bubblewrap.", callback=_waived)
 ]
-NoWait = Annotated[bool, option("--no-wait", "Fail when another kdyno measures on this machine.")]
+NoWait = Annotated[bool, option("--no-wait", "Fail if another kdyno is measuring on this machine.")]
 FailOn = Annotated[
     list[str] | None,
     option(
         "--fail-on WORD[:CASES]",
-        "Exit 10 when slower, 11 when inconclusive: slower, slower:pipe, inconclusive.",
+        "Exit 10 if slower, 11 if inconclusive: slower, slower:pipe, inconclusive.",
     ),
 ]
 Jobs = Annotated[int | None, option("-j --jobs N", "Parallel jobs of a kernel build.", min=1)]
-Refresh = Annotated[
-    bool, option("--refresh", "Look for newer packages and branches of the sources.")
-]
+Refresh = Annotated[bool, option("--refresh", "Fetch newer packages and branches of the sources.")]
 Variants = Annotated[
     list[str] | None,
     option("--variant NAME", "Only this variant (may be repeated).", f"{_OFFERS}variant_names"),
@@ -57,22 +55,23 @@ Cases = Annotated[
     option("--case CASE", "Only these cases; patterns allowed.", f"{_OFFERS}case_names"),
 ]
 MaxMinutes = Annotated[
-    float | None, option("--max-minutes MINUTES", "Minutes of measuring, at most.", min=0.05)
+    float | None,
+    option("--max-minutes MINUTES", "At most this many minutes of measuring.", min=0.05),
 ]
 Metric = Annotated[
     str | None,
     option(
         "--metric time|instructions",
-        "What is compared: seconds, or instructions as QEMU counts them.",
+        "Compare seconds, or instructions counted by QEMU.",
     ),
 ]
-Ref = Annotated[str | None, option("--ref REF", "This commit, of an experiment with [matrix].")]
+Ref = Annotated[str | None, option("--ref REF", "Only this commit of an experiment with [matrix].")]
 Push = Annotated[bool, option("--push", "Put the run into the store that KDYNO_STORE names.")]
 Yes = Annotated[
     bool,
     option(
         "--yes",
-        "Go ahead with an experiment of very many kernels, or with a run of somebody else's.",
+        "Accept an experiment with very many kernels, or somebody else's run.",
     ),
 ]
 Scoring = Annotated[
@@ -89,13 +88,13 @@ class Extent:
     """How much is measured, for verbs that measure."""
 
     quick: Annotated[
-        bool, option("--quick", "A first impression: 0.2 s a case, 12 boots, 2 minutes at most.")
+        bool, option("--quick", "First impression: 0.2 s per case, at most 12 boots and 2 minutes.")
     ] = False
     seconds: Annotated[
         float | None, option("--seconds SECONDS", "Seconds per case and boot.", min=0.05)
     ] = None
     max_boots: Annotated[
-        int | None, option("--max-boots N", "Boots of each variant, at most.", min=1)
+        int | None, option("--max-boots N", "At most this many boots of each variant.", min=1)
     ] = None
     max_minutes: MaxMinutes = None
     precision: Annotated[

@@ -98,7 +98,7 @@ def profile_verb(
     yes: Yes = False,
     json: Json = None,
 ) -> int:
-    """Show seconds per function of each kernel, and what differs. All of them did the same work."""
+    """Show seconds per function of each kernel, and the differences. All did the same work."""
     check_writable(json)
     check_writable(folded, "--folded")
     if lines and not annotate:
