@@ -82,7 +82,7 @@ LAB = (
     Entry(
         "vectorize",
         "labs.vectorize.verb",
-        "Survey the vectorised loops of a kernel, and why others are not.",
+        "Survey a kernel's vectorised loops, and why others are not.",
     ),
 )
 MOVED = {

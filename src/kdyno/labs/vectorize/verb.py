@@ -64,7 +64,7 @@ def vectorize(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Survey the vectorised loops of a kernel, and why others are not."""
+    """Survey a kernel's vectorised loops, and why others are not."""
     check_writable(json)
     check_writable(output, "-o")
     suffix = Path(output).suffix if output not in (None, "-") else ".txt"
