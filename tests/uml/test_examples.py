@@ -67,6 +67,11 @@ SHORTER = {
 }
 
 
+def _mine(folder: Path) -> None:
+    (folder / "mine.toml").write_text(MINE)
+    shutil.copy(data_root() / "kernel/patches/slow-umask.patch", folder / "mine.patch")
+
+
 def test_there_are_examples_of_each() -> None:
     assert {line.split()[1] for line in examples()} >= {"build", "run", "try"}
     assert {line.split()[3] for line in of_memcpy()} == set(SHORTER)
@@ -74,8 +79,7 @@ def test_there_are_examples_of_each() -> None:
 
 @pytest.mark.parametrize("line", examples())
 def test_example(line: str, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.toml").write_text(MINE)
-    shutil.copy(data_root() / "kernel/patches/slow-umask.patch", tmp_path / "mine.patch")
+    _mine(tmp_path)
     monkeypatch.chdir(tmp_path)
     words = shlex.split(line)[1:]
     if words[0] == "try":
@@ -93,6 +97,7 @@ def test_example(line: str, built: Built, tmp_path: Path, monkeypatch: pytest.Mo
 def test_example_of_memcpy(
     line: str, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    _mine(tmp_path)
     shutil.copy(data_root() / "kernel/distributions/unixbench.json", tmp_path / "copies.json")
     monkeypatch.chdir(tmp_path)
     words = shlex.split(line)[1:]
