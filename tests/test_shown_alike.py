@@ -127,4 +127,4 @@ def test_help_names_every_value(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -
         assert name in helped["compare"]
     for name in ("experiments", "cases", "routines", "schedulers", "fragments", "published"):
         assert name in helped["list"]
-    assert re.search(r"Ask the\s+machines", helped["doctor"])
+    assert re.search(r"Check the\s+machines", helped["doctor"])
