@@ -273,6 +273,18 @@ def test_a_refused_kexec_is_tried_once_more_from_the_own_kernel_booted_anew(
     box._remote.close()
 
 
+def test_a_refusal_of_the_own_kernel_just_booted_is_believed(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    box = machine()
+    booted(box, fake, OWN, NEW, NEW, job=[[3, "no such program"]])
+    fake.say(state=[[0, NEW], [0, BACK]], load=[[1, "kexec_load failed"]])
+    outcome = run_to_end(box.open(Plan("new", Job((CASE,)))), box.clock)
+    assert outcome.host.reason == "kexec-refused"
+    assert fake.names("go") == ["go kexec", "go reboot"]
+    box._remote.close()
+
+
 def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
     script = module._OWN.replace(module.ROOM, f"{tmp_path}/kdyno")
     full = "echo() { return 1; }\n"  # as the shell's own does without space

@@ -118,7 +118,7 @@ systemctl daemon-reload
 # While another kdyno works the owner's file is young: each boot renews it.
 _OWN = f"""
 set -e
-[ -d {ROOM} ] || trap '[ $? = 0 ] || {{ cd /; rm -rf {ROOM}; }}' EXIT  # of a full disk
+[ -d {ROOM} ] || trap '[ $? = 0 ] || {{ cd /; rm -rf {ROOM}; }}' EXIT  # the disk may be full
 mkdir -p {ROOM}/images; cd {ROOM}
 if [ -e owner ] && [ "$(cat owner)" != "$1" ]; then
     age=$(( $(date +%s) - $(stat -c %Y owner) ))
@@ -649,21 +649,24 @@ class Box(Built):
                 "`kdyno run --resume` goes on"
             )
         self._fresh = before.own
-        if not before.own and (self._own_first or (every and self._boots % every == 0)):
-            before = self._reset("reboot", before)
-            if before is None or not before.own:
-                raise ToolError(f"box {self._host!r} did not come back into its own kernel")
-            self._fresh = True
+        leaves = not before.own and (self._own_first or (every and self._boots % every == 0))
+        if leaves:
+            before = self._own_kernel(before)
         self._boots += 1
         entered = self._enter(variant, image, before)
-        if isinstance(entered, Diagnosis) and entered.reason == "kexec-refused":
+        refused = isinstance(entered, Diagnosis) and entered.reason == "kexec-refused"
+        if refused and not leaves:
             # A kernel under test may refuse, or the box's own until it is booted anew.
-            before = self._reset("reboot", before)
-            if before is None or not before.own:
-                raise ToolError(f"box {self._host!r} did not come back into its own kernel")
-            self._fresh = True
-            return self._enter(variant, image, before)
+            return self._enter(variant, image, self._own_kernel(before))
         return entered
+
+    def _own_kernel(self, before: State) -> State:
+        """The box's own kernel, booted anew through the firmware. ToolError."""
+        state = self._reset("reboot", before)
+        if state is None or not state.own:
+            raise ToolError(f"box {self._host!r} did not come back into its own kernel")
+        self._fresh = True
+        return state
 
     def _enter(self, variant: str, image: Image, before: State) -> State | Diagnosis:
         """One kexec, and which kernel answers after it."""
