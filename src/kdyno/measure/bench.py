@@ -153,6 +153,7 @@ def plan_of(
     turns: bool = False,
     draw: int = 0,
     layout: int = 0,
+    block: int = 0,
 ) -> Plan:
     """The start of variant ``name`` with these cases, or with all that can run."""
     chosen = bench.runnable if cases is None else cases
@@ -165,6 +166,7 @@ def plan_of(
         disk_parent=bench.equipment.disk_parent,
         draw=draw,
         layout=layout,
+        block=block,
     )
 
 

@@ -152,7 +152,7 @@ def measure(
     layout: int = 0,
 ) -> list[tuple[BootRecord, bytes]]:
     """Boot each of these variants once, all at the same time; the records and the consoles."""
-    plans = [replace(plan_of(bench, name, draw=draw, layout=layout), block=block) for name in names]
+    plans = [plan_of(bench, name, draw=draw, layout=layout, block=block) for name in names]
     machine, started = bench.machine, now()
     with Alive(machine.clock) as alive:
         for plan in plans:
