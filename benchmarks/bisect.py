@@ -43,12 +43,8 @@ OTHERS = (
 )
 BOOT, BOOT_ANCHOR = "init/main.c", "\tset_task_stack_end_magic(&init_task);\n"
 _SETTINGS = (
-    "-c",
-    "user.name=kdyno",
-    "-c",
-    "user.email=kdyno@localhost",
-    "-c",
-    "core.compression=0",
+    *("-c", "user.name=kdyno", "-c", "user.email=kdyno@localhost"),
+    *("-c", "core.compression=0"),
 )
 
 
