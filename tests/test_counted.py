@@ -244,7 +244,25 @@ def test_one_boot_decides_what_most_of_its_parts_agree_in_and_says_so(tmp_path: 
     assert (pipe.value or 0) - (pipe.baseline_value or 0) == pytest.approx(41, abs=1e-3)
     (flag,) = texts(verdict, "few-boots")
     assert flag.startswith("one boot of either kernel decided 2 exact effects, in 2 cases: most")
+    # 1 - 0.05 ** (1 / 13), of the cases that docs/counting.md has.
+    assert flag.endswith("contradicted 0 of 13 cases, so they may contradict up to 21 % of cases "
+                         "(95 % confidence)")  # fmt: skip
     assert "the same in most parts of the one boot of either kernel" in text(verdict, 120)
+
+
+def test_a_further_boot_that_contradicts_a_case_widens_the_bound_of_one_boot(
+    tmp_path: Path,
+) -> None:
+    """The baseline's forks agree within each boot, and no two boots do."""
+
+    def by_boot(variant: str, case: str, now_s: float) -> float:
+        within = random.Random(now_s).uniform(0, 200) if variant == "mine" else int(now_s / 0.15)
+        return (1387.0 + (within if case == "fork" else 0.0)) / 1e9
+
+    _, verdict = run_of(once(by_boot, max_boots=8), tmp_path)
+    (flag,) = texts(verdict, "few-boots")
+    assert flag.startswith("one boot of either kernel decided 1 exact effects, in 1 cases: ")
+    assert "contradicted 1 of 1 cases, so they may contradict up to 100 % of cases" in flag
 
 
 def test_one_boot_does_not_decide_what_differs_from_part_to_part(tmp_path: Path) -> None:

@@ -18,12 +18,11 @@ from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment, Vocabulary
 from kdyno.judge.judging import family_of
-from kdyno.judge.pairs import Question
+from kdyno.judge.pairs import Pair, Question
 from kdyno.report import tables
 from kdyno.report.exporters import exporter
 from kdyno.report.sentence import worded
 from kdyno.report.terminal import text
-from kdyno.stats.verdict import Claim
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorTable, Verdict
@@ -150,7 +149,7 @@ def planted(blocks: int = 16, lost: tuple[str, ...] = ()) -> tuple[Samples, Ques
 
 
 def factor_table(
-    data: Samples, question: Question, beside: Sequence[Claim] = ()
+    data: Samples, question: Question, beside: Sequence[Pair] = ()
 ) -> FactorTable | None:
     return family_of(data, question, {}, beside)[2]
 
@@ -180,8 +179,13 @@ def test_six_blocks_are_enough_for_a_table() -> None:
 
 def test_table_and_effects_are_one_family() -> None:
     alone = factor_table(*planted(8))
-    noise = np.random.default_rng(1).normal(0, 0.01, (200, 8))
-    among = factor_table(*planted(8), [Claim(row, "higher") for row in noise])
+    noise, (data, question) = np.random.default_rng(1), planted(8)
+    cases = [CaseInfo(suite="x", case=f"{n}", unit="s", better="lower") for n in range(200)]
+    for name, case in product((question.baseline, "other"), cases):
+        own = np.exp(noise.normal(0, 0.007, 8))
+        data.scores[*case.key, name] = dict(enumerate(own.tolist()))
+    beside = [Pair(data, question, case, "other") for case in cases]
+    among = factor_table(data, question, beside)
     assert alone is not None and among is not None
     widths = [
         [effect.ci[1] / effect.ci[0] for effect in table.effects if effect.ci]

@@ -18,7 +18,7 @@ from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.overrides import Overrides, apply
 from kdyno.judge import flags
-from kdyno.judge.judging import judged_pairs, verdict_of
+from kdyno.judge.judging import judged_all, verdict_of
 from kdyno.judge.pairs import Judged, Pair, Question
 from kdyno.kernels import image as trunks
 from kdyno.kernels import layout
@@ -27,7 +27,6 @@ from kdyno.kernels.image import Image
 from kdyno.measure.bench import check_machine
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.stats.effect import Floats
-from kdyno.stats.verdict import judge
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.suites.catalogue import load as load_suites
@@ -223,7 +222,7 @@ def test_the_variance_is_shared_out_as_it_was_made() -> None:
 
 def judged(data: Samples) -> list[Judged]:
     pair = Pair(data, QUESTION, CASE, "mine")
-    return judged_pairs([pair], [pair.claim()], judge([pair.claim()]))
+    return judged_all([pair], [pair.claim()], QUESTION)[0]
 
 
 def test_a_slow_down_of_one_link_is_called_by_layout() -> None:

@@ -11,8 +11,8 @@ a missing cell is never mistaken for an effect."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Literal
@@ -22,7 +22,7 @@ import numpy as np
 from kdyno.experiment.cross import VARIANT
 from kdyno.judge.pairs import Pair, Question, figures_of
 from kdyno.stats.effect import Floats
-from kdyno.stats.verdict import Claim, Judgement
+from kdyno.stats.verdict import Claim, Judgement, Summed
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorEffect, FactorTable
@@ -59,6 +59,8 @@ class Cross:
     """Factor → its levels, the reference first."""
     logs: dict[Cell, Floats]
     """Every cell → log score in each block, shape (blocks,), NaN for a failed boot."""
+    sums: dict[Cell, Floats] = field(default_factory=dict)
+    """Every cell → log ratio by summed times to the baseline in the same case, NaN without one."""
 
     @cached_property
     def blocks(self) -> dict[Cell, int]:
@@ -86,8 +88,20 @@ class Cross:
                         result.append(Contrast("interaction", factor, level, other, at))
         return result
 
-    def differences(self, contrast: Contrast) -> tuple[Floats, int, int]:
+    def summed(self, contrast: Contrast) -> Floats:
+        """The contrast's log ratio by summed times, of kernels in one case: the baseline's own sums
+        cancel then. Empty where levels of cases are compared, whose turns do other work."""
+        names = list(self.factors)
+        ends = (contrast.factor, *((contrast.other,) if contrast.kind == "interaction" else ()))
+        if not self.sums or all(names[end or 0] in self.case.levels for end in ends):
+            return np.empty(0)
+        return self.differences(contrast, self.sums)[0]
+
+    def differences(
+        self, contrast: Contrast, logs: Mapping[Cell, Floats] | None = None
+    ) -> tuple[Floats, int, int]:
         """(the contrast's log ratio in every block or NaN, strata used, strata left out)."""
+        logs = self.logs if logs is None else logs
         fixed = (contrast.factor, contrast.other)
         signs = {contrast.at: 1.0}
         if contrast.kind == "interaction":
@@ -108,7 +122,7 @@ class Cross:
                     cell[contrast.factor] = level
                     terms.append((tuple(cell), side))
             if not any(cell in self.missing for cell, _sign in terms):
-                used.append(np.sum([sign * self.logs[cell] for cell, sign in terms], axis=0))
+                used.append(np.sum([sign * logs[cell] for cell, sign in terms], axis=0))
         if not used:
             return np.empty(0), 0, len(strata)
         return np.asarray(np.mean(used, axis=0)), len(used), len(strata) - len(used)
@@ -121,6 +135,8 @@ class Row:
     cross: Cross
     contrast: Contrast
     claim: Claim
+    sums: Floats
+    """Shape (blocks,): log ratio by summed times; empty: not to be had."""
     strata: int
     """Combinations of the remaining factors' levels that it averages over."""
     lost: int
@@ -135,7 +151,7 @@ def rows_of(crosses: Sequence[Cross]) -> list[Row]:
             ratios, strata, lost = cross.differences(contrast)
             if strata:
                 claim = Claim(ratios, cross.case.better)
-                rows.append(Row(cross, contrast, claim, strata, lost))
+                rows.append(Row(cross, contrast, claim, cross.summed(contrast), strata, lost))
     return rows
 
 
@@ -164,11 +180,13 @@ def crosses_of(data: Samples, question: Question) -> list[Cross]:
             continue
         nothing = np.full(data.blocks, np.nan)
         logs = {cell: nothing for cell in product(*(range(len(own)) for own in factors.values()))}
+        sums = dict(logs)
         for variant, case in product(variants, cases):
             levels = {**of_variant[variant], **case.levels}
             cell = tuple(own.index(levels[factor]) for factor, own in factors.items())
-            logs[cell] = np.log(Pair(data, question, case, variant).scores)
-        crosses.append(Cross(cases[0], name, factors, logs))
+            pair = Pair(data, question, case, variant)
+            logs[cell], sums[cell] = np.log(pair.scores), pair.log_sums
+        crosses.append(Cross(cases[0], name, factors, logs, sums))
     return crosses
 
 
@@ -180,19 +198,21 @@ def _varying(cells: list[dict[str, str]]) -> dict[str, tuple[str, ...]]:
 
 
 def table_of(
-    crosses: Sequence[Cross], rows: Sequence[Row], judged: Sequence[Judgement]
+    crosses: Sequence[Cross],
+    rows: Sequence[Row],
+    judged: Sequence[tuple[Judgement, Summed | None]],
 ) -> FactorTable | None:
     """Rows with their judgements, and which cells are missing; None without a cross."""
     if not crosses:
         return None
     effects = []
-    for row, judgement in zip(rows, judged, strict=True):
+    for row, word in zip(rows, judged, strict=True):
         contrast, case = row.contrast, row.cross.case
         named = list(row.cross.factors.items())
         name, levels = named[contrast.factor]
         other, others = (None, ()) if contrast.other is None else named[contrast.other]
         effect = FactorEffect(
-            **figures_of(judgement),
+            **figures_of(*word),
             suite=case.suite,
             case=row.cross.name,
             unit=case.unit,

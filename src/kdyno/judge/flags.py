@@ -19,7 +19,15 @@ from kdyno.store.boot import BootFlag, BootHost, BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Damaged
 from kdyno.store.samples import Key, Samples
-from kdyno.store.verdict import NO_SANDBOX, Effect, Flag, Strata
+from kdyno.store.verdict import (
+    NO_SANDBOX,
+    Effect,
+    FactorEffect,
+    FactorTable,
+    Flag,
+    GroupEffect,
+    Strata,
+)
 
 STEAL_SHARE = 0.01
 """Of the boot's wall time: the hypervisor ran other guests."""
@@ -52,6 +60,8 @@ _SURE = 0.999
 """Of the interval of a difference of shares: there are many of them, and it is a flag."""
 RESTLESS = 0.03
 """Standard deviation of a machine's own speed beyond which people should hear of it."""
+CONFIRMED_CASES = 13
+"""Exact after one boot in all of 13 kernels, and no further boot differed: docs/counting.md."""
 _CASES_SHOWN = 6
 _STRATA_SHOWN = 8
 
@@ -132,25 +142,47 @@ def of_manifest(manifest: Manifest) -> list[Flag]:
     return [*flags, *(Flag(kind="not-by-turns", text=text) for text in texts)]
 
 
-def tails(effects: Sequence[Effect]) -> list[Flag]:
-    """Effects whose sum is not what the typical turn says, and quantiles that moved."""
+def tails(
+    effects: Sequence[Effect],
+    groups: Sequence[GroupEffect] = (),
+    factors: FactorTable | None = None,
+) -> list[Flag]:
+    """Effects, groups and rows of factors whose sum is not what the typical turn says, and
+    quantiles that moved."""
     flags: list[Flag] = []
-    for effect in effects:
-        place = {"variant": effect.variant, "suite": effect.suite, "case": effect.case}
+    rows: list[tuple[Effect | GroupEffect | FactorEffect, str, str | None, str]] = [
+        *((effect, "", effect.variant, effect.case) for effect in effects),
+        *((group, "", group.variant, group.group) for group in groups),
+        *(
+            (row, f"{_contrast(row)}: ", None, row.case)
+            for row in (factors.effects if factors else ())
+        ),
+    ]
+    for effect, about, variant, case in rows:
+        place = {"variant": variant, "suite": effect.suite, "case": case}
         if (own := effect.throughput) is not None and own.tail:
             rare = "some are slower than the others"
             if own.slow_turns and abs(own.slow_turns) >= _LEAST_SHARE:
                 whose = "one in" if own.slow_turns > 0 else "of the baseline's one in"
                 rare = f"{whose} {round(1 / abs(own.slow_turns))} is far slower than the others"
-            text = f"by summed times {_percent(own.ratio, own.ci)}, a typical one "
+            text = f"{about}by summed times {_percent(own.ratio, own.ci)}, a typical one "
             text += f"{_percent(effect.ratio, effect.ci)}: {rare}. The verdict is that of the sum"
             flags.append(Flag(kind="tail", text=text, **place))
         flags += [
             Flag(kind="quantile", text=f"{own.figure} {_percent(own.ratio, own.ci)}", **place)
-            for own in effect.quantiles
+            for own in (effect.quantiles if isinstance(effect, Effect) else ())
             if own.verdict in ("faster", "slower") and not own.equivalent_too
         ]
     return flags
+
+
+def _contrast(row: FactorEffect) -> str:
+    """``preempt full ÷ none at jobs 8``."""
+    text = f"{row.factor} {row.level} ÷ {row.reference}"
+    if row.other is not None:
+        text += f" at {row.other} {row.at}"
+        text += f" ÷ the same at {row.at_reference}" if row.kind == "interaction" else ""
+    return text
 
 
 def differing(strata: Mapping[Key, Strata]) -> list[Flag]:
@@ -297,17 +329,34 @@ def drifted(data: Samples, question: Question) -> list[Flag]:
 
 
 def few_boots(rows: Sequence[Judged]) -> list[Flag]:
-    """Exact effects that no boots with other memory and random numbers have confirmed."""
+    """Exact effects that no boots with other memory and random numbers have confirmed, and which
+    share of cases such boots may contradict.
+
+    The upper end of an exact binomial interval (Clopper & Pearson, Biometrika 1934), one-sided, at
+    95 %. Cases are counted, not effects: what one boot does not show is common to all kernels."""
     exact = [row for row in rows if row.judgement.effect.exact]
     few = [row for row in exact if row.judgement.effect.n < CONFIRMED_BOOTS]
     if not few:
         return []
+    from scipy.special import betaincinv
+
     boots = "one boot" if min(row.judgement.effect.n for row in few) == 1 else "two boots"
     cases = len({row.pair.key[:2] for row in few})
+    boots_of: dict[Key, list[float]] = {}
+    for row in rows:
+        for key in row.pair.keys:
+            scores = row.pair.data.scores.get(key, {})
+            if len(scores) > 1 and min(scores) in row.pair.data.even.get(key, ()):
+                boots_of[key] = list(scores.values())
+    tried = {key[:2] for key in boots_of}
+    wrong = len({key[:2] for key, scores in boots_of.items() if len(set(scores)) > 1})
+    count = len(tried) if wrong else max(len(tried), CONFIRMED_CASES)
+    most = float(betaincinv(wrong + 1, count - wrong, 0.95)) if wrong < count else 1.0
     text = (
         f"{boots} of either kernel decided {len(few)} exact effects, in {cases} cases: most parts "
         "of the case agree to the last digit, and no boot with other memory and random numbers has "
-        "confirmed them"
+        f"confirmed them. Such boots contradicted {wrong} of {count} cases, so they may "
+        f"contradict up to {100 * most:.0f} % of cases (95 % confidence)"
     )
     return [Flag(kind="few-boots", text=text)]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from statistics import median
 
 import numpy as np
@@ -22,10 +23,19 @@ from kdyno.reading.mistakes import nearest, quoted
 from kdyno.stats import stopping
 from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, interval, paired_effect
 from kdyno.stats.groups import Heterogeneity, heterogeneity
-from kdyno.stats.verdict import RULE, Claim, Judgement, adjusted, judge, judge_sums, noise_floor
+from kdyno.stats.verdict import (
+    RULE,
+    Claim,
+    Judgement,
+    Summed,
+    adjusted,
+    judge,
+    judge_sums,
+    noise_floor,
+)
 from kdyno.store.boot import BootRecord
 from kdyno.store.counts import CaseCounts, Counted, stored_counts
-from kdyno.store.manifest import Manifest
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
 from kdyno.store.verdict import (
@@ -39,11 +49,10 @@ from kdyno.store.verdict import (
     Quantile,
     Strata,
     StratumEffect,
-    Throughput,
     Verdict,
 )
 from kdyno.suites import catalogue
-from kdyno.suites.catalogue import FIGURES, UNIT, Catalogue
+from kdyno.suites.catalogue import FIGURES, UNIT, Catalogue, Suite
 from kdyno.suites.score import group_scores
 
 NOTHING = 5e-4
@@ -232,11 +241,8 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     copies = pairs_of(data, question, [question.copy] if question.copy else [])
     floors = {pair.key[:2]: noise_floor(pair.effect()) for pair in copies}
     pairs = pairs_of(data, question, question.variants)
-    claims = [pair.claim(floors.get(pair.key[:2])) for pair in pairs]
-    judged, groups, factors = family_of(data, question, catalogue.load(), claims)
-    rows = judged_pairs(pairs, claims, judged)
-    own = [pair.claim() for pair in copies]
-    rows_of_copies = judged_pairs(copies, own, judge(own, question.equivalent, _alpha(question)))
+    rows, groups, factors = family_of(data, question, catalogue.load(), pairs, floors)
+    rows_of_copies, _ = judged_all(copies, [pair.claim() for pair in copies], question)
     strata = strata_of(data, question, manifest, pairs)
     every = (*rows, *rows_of_copies)
     effects = tuple(
@@ -257,7 +263,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
             *question.caveats,
             *flags.of_manifest(manifest),
             *flags.differing(strata),
-            *flags.tails(effects),
+            *flags.tails(effects, groups, factors),
             *flags.few_boots(rows),
             *flags.rare_work(rows),
             *flags.layouts(every),
@@ -285,68 +291,89 @@ def _alpha(question: Question) -> float:
 
 
 def family_of(
-    data: Samples, question: Question, suites: Catalogue, claims: Sequence[Claim] = ()
-) -> tuple[list[Judgement], tuple[GroupEffect, ...], FactorTable | None]:
-    """(judgements of ``claims``, groups of cases, table of factors), all judged as one family."""
+    data: Samples,
+    question: Question,
+    suites: Catalogue,
+    pairs: Sequence[Pair] = (),
+    floors: Mapping[tuple[str, str], float | None] | None = None,
+) -> tuple[list[Judged], tuple[GroupEffect, ...], FactorTable | None]:
+    """(``pairs`` judged, groups of cases, table of factors), all as one family.
+
+    floors: (suite, case) → the baseline's noise floor."""
     groups = group_claims(data, question, suites)
     crosses = crosses_of(data, question)
     rows = rows_of(crosses)
-    family = [*claims, *groups.values(), *(row.claim for row in rows)]
-    judged = judge(family, question.equivalent, _alpha(question))
-    first = len(claims)
+    own = [pair.claim((floors or {}).get(pair.key[:2])) for pair in pairs]
+    wholes = [*groups.values(), *((row.claim, row.sums) for row in rows)]
+    judged, words = judged_all(pairs, own, question, wholes)
     effects = tuple(
-        GroupEffect(suite=suite, group=group, variant=variant, **figures_of(judged[at]))
-        for at, (suite, group, variant) in enumerate(groups, first)
+        GroupEffect(suite=suite, group=group, variant=variant, **figures_of(*word))
+        for (suite, group, variant), word in zip(groups, words, strict=False)
     )
-    return judged[:first], effects, table_of(crosses, rows, judged[first + len(groups) :])
+    return judged, effects, table_of(crosses, rows, words[len(groups) :])
 
 
 def group_claims(
     data: Samples, question: Question, suites: Catalogue
-) -> dict[tuple[str, str, str], Claim]:
-    """(suite, group, variant) → its claim, for every group of a suite's cases that were all
-    measured.
+) -> dict[tuple[str, str, str], tuple[Claim, Floats]]:
+    """(suite, group, variant) → (its claim, the same by summed times), for every group of a suite's
+    cases that were all measured.
 
     In every block each case has a ratio, above 1 where the variant is better, and a group the
     harmonic mean of its members' ratios: its score where the baseline's are all 100. So a group is
     compared within blocks, as its cases are. Of counts it is exact where all members are."""
-    claims: dict[tuple[str, str, str], Claim] = {}
+    claims: dict[tuple[str, str, str], tuple[Claim, Floats]] = {}
     for variant in question.variants:
         pairs = pairs_of(data, question, [variant])
         for suite in (suite for suite in suites.values() if suite.groups):
             own = [pair for pair in pairs if pair.case.suite == suite.name]
-            values: dict[str, Floats] = {}
-            for block in range(data.blocks if own else 0):
-                ratios = {
-                    pair.case.case: float(np.exp(log if pair.case.better == "higher" else -log))
-                    for pair in own
-                    if np.isfinite(log := pair.log_ratios[block])
-                }
-                for group, score in group_scores(suite.groups, ratios).items():
-                    if score.value is not None:
-                        logs = values.setdefault(group, np.full(data.blocks, np.nan))
-                        logs[block] = np.log(score.value)
+            values, sums = (
+                _logs_of_groups(suite, data.blocks, [(pair.case, ratios(pair)) for pair in own])
+                for ratios in (attrgetter("log_ratios"), attrgetter("log_sums"))
+            )
             exact = {pair.case.case: pair.exact for pair in own}
             for name, members in ((group.name, group.members) for group in suite.groups):
                 exact[name] = all(exact.get(member, False) for member in members)
             for group, logs in values.items():
-                claims[suite.name, group, variant] = Claim(logs, "higher", exact=exact[group])
+                claim = Claim(logs, "higher", exact=exact[group])
+                claims[suite.name, group, variant] = claim, sums.get(group, np.empty(0))
     return claims
 
 
-def judged_pairs(
-    pairs: Sequence[Pair], claims: Sequence[Claim], judged: Sequence[Judgement]
-) -> list[Judged]:
-    """With what summed times and quantiles say beside the judgements of typical turns."""
-    if not pairs:
-        return []
-    question = pairs[0].question
+def _logs_of_groups(
+    suite: Suite, blocks: int, logs: Sequence[tuple[CaseInfo, Floats]]
+) -> dict[str, Floats]:
+    """Group → log of its score in each block; ``logs``: of its cases' ratios."""
+    values: dict[str, Floats] = {}
+    for block in range(blocks if logs else 0):
+        ratios = {
+            case.case: float(np.exp(log if case.better == "higher" else -log))
+            for case, own in logs
+            if np.isfinite(log := own[block])
+        }
+        for group, score in group_scores(suite.groups, ratios).items():
+            if score.value is not None:
+                own = values.setdefault(group, np.full(blocks, np.nan))
+                own[block] = np.log(score.value)
+    return values
+
+
+def judged_all(
+    pairs: Sequence[Pair],
+    own: Sequence[Claim],
+    question: Question,
+    wholes: Sequence[tuple[Claim, Floats]] = (),
+) -> tuple[list[Judged], list[tuple[Judgement, Summed | None]]]:
+    """(``pairs`` judged, judgements of ``wholes``), with what summed times and quantiles say beside
+    typical turns. ``own``: the pairs' claims. ``wholes``: claims that are made of several pairs,
+    with their log ratios by summed times."""
     alpha = _alpha(question)
+    claims = [*own, *(claim for claim, _ in wholes)]
     figures = [(pair, *figure) for pair in pairs for figure in pair.log_quantiles().items()]
     words, of_figures = judge_sums(
         claims,
-        judged,
-        [pair.log_sums for pair in pairs],
+        judge(claims, question.equivalent, alpha),
+        [*(pair.log_sums for pair in pairs), *(sums for _, sums in wholes)],
         [Claim(ratios, "lower") for *_, ratios in figures],
         question.equivalent,
         alpha,
@@ -362,31 +389,23 @@ def judged_pairs(
             equivalent_too=each.equivalent_too,
         )
         quantiles.setdefault(pair.key, []).append(quantile)
-    p_values = [word.effect.p_value for word, _ in words]
+    of_pairs = words[: len(pairs)]
+    p_values = [word.effect.p_value for word, _ in of_pairs]
     least = iter(adjusted([p_value for p_value in p_values if p_value is not None]))
     rows = []
-    for pair, (word, summed) in zip(pairs, words, strict=True):
-        p_value, throughput = None, None
+    for pair, (word, summed) in zip(pairs, of_pairs, strict=True):
+        p_value = None
         if word.effect.p_value is not None:
             p_value = min(1.0, next(least) / stopping.SHARE_FOR_VERDICTS)
             p_value = alpha if summed and summed.decides else p_value
-        if summed is not None:
-            throughput = Throughput(
-                ratio=summed.judgement.effect.ratio,
-                ci=summed.judgement.ci,
-                ci_raw=summed.judgement.effect.ci,
-                tail=summed.tail,
-                decides=summed.decides,
-                slow_turns=pair.slow_turns(),
-            )
         of_pair = tuple(quantiles.get(pair.key, ()))
-        rows.append(Judged(pair, word, p_value, throughput, of_pair))
-    return rows
+        rows.append(Judged(pair, word, p_value, summed, of_pair))
+    return rows, words[len(pairs) :]
 
 
 def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata | None) -> Effect:
     pair, raw, case, variant = row.pair, row.judgement.effect, row.pair.case, row.pair.variant
-    figures = figures_of(row.judgement)
+    figures = figures_of(row.judgement, row.summed, pair.slow_turns() if row.summed else None)
     reason = None
     if raw.n == 0:
         for name, key in ((variant, pair.key), (pair.question.baseline, pair.keys[0])):
@@ -419,7 +438,6 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         exact=raw.exact,
         parts_ratio=pair.parts_ratio(),
         reason=reason or manifest.failed.get(variant),
-        throughput=row.throughput,
         quantiles=row.quantiles,
         spread=pair.spread(),
         links=pair.links,

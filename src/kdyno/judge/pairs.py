@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, exact_effect
 from kdyno.stats.groups import errors_of, locations_of, nested, precisions, spread
-from kdyno.stats.verdict import Claim, Judgement, log_mean_speed, raw_effects, slow_share
+from kdyno.stats.verdict import (
+    Claim,
+    Judgement,
+    Summed,
+    log_mean_speed,
+    raw_effects,
+    slow_share,
+)
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import Flag, LinkSpread, Quantile, RoundSpread, Throughput
@@ -393,13 +400,24 @@ class Judged:
     pair: Pair
     judgement: Judgement
     p_value: float | None = None
-    throughput: Throughput | None = None
+    summed: Summed | None = None
     quantiles: tuple[Quantile, ...] = ()
 
 
-def figures_of(judged: Judgement) -> dict[str, Any]:
+def figures_of(
+    judged: Judgement, summed: Summed | None = None, slow_turns: float | None = None
+) -> dict[str, Any]:
     """What the records of effects, groups and factors have in common."""
+    throughput = summed and Throughput(
+        ratio=summed.judgement.effect.ratio,
+        ci=summed.judgement.ci,
+        ci_raw=summed.judgement.effect.ci,
+        tail=summed.tail,
+        decides=summed.decides,
+        slow_turns=slow_turns,
+    )
     return {
+        "throughput": throughput,
         "ratio": judged.effect.ratio,
         "ci": judged.ci,
         "ci_raw": judged.effect.ci,

@@ -79,7 +79,7 @@ def word_cell(item: OfAny, blocks: bool = True) -> Cell:
     if isinstance(item, Effect) and item.inside_noise_floor:
         notes.append("inside the noise floor")
         sign += "?"
-    if isinstance(item, Effect) and item.throughput is not None and item.throughput.decides:
+    if item.throughput is not None and item.throughput.decides:
         notes.append("by summed times")
         sign += "Σ"
     if item.verdict == "inconclusive" and item.predicted_blocks:

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kdyno.errors import ToolError, UsageError
 from kdyno.report import effects, figures, gate, plain, tables
 from kdyno.report.evidence import Evidence
-from kdyno.report.groups import Group, displayed, groups
+from kdyno.report.groups import Group, deciding, displayed, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show import spreadsheet
 from kdyno.report.show.grid import Column, Grid, Value, of_rows
@@ -253,7 +253,7 @@ def junit(verdict: Verdict) -> str:
             tests.append(Test("boot", reason, ("error", "failed")))
         suites.append(suite(variant, tests))
     if (table := verdict.factors) is not None:
-        rows = [row for row in table.effects if gate.counts(row, table.of_cases)]
+        rows = [deciding(row) for row in table.effects if gate.counts(row, table.of_cases)]
         suites.append(TestSuite("factors", list(map(_factor_test, rows))))
     if verdict.values:
         suites.append(suite(verdict.baseline, list(map(_value_test, verdict.values))))

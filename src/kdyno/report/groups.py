@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from kdyno.store.verdict import Effect, Flag, Verdict
+from kdyno.store.verdict import Effect, FactorEffect, Flag, GroupEffect, Verdict
 
 MOST_SHOWN = 2000
 """Rows that people are shown. Drawing takes some milliseconds each, and nobody reads more."""
@@ -49,7 +50,10 @@ def groups(verdict: Verdict) -> tuple[Group, ...]:
     return tuple(sorted(variants, key=lambda group: group.is_copy))
 
 
-def deciding(effect: Effect) -> Effect:
+Row = TypeVar("Row", Effect, GroupEffect, FactorEffect)
+
+
+def deciding(effect: Row) -> Row:
     """With the ratio and the interval that the verdict rests on, which may be those of the sum."""
     own = effect.throughput
     if own is None or not own.decides:

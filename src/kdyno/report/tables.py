@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kdyno.report import effects, figures, plain
+from kdyno.report.groups import deciding
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.store.verdict import (
     CaseValue,
@@ -84,8 +85,8 @@ def groups(verdict: Verdict) -> Grid | None:
         Column("group", name, "name"),
         *effects.columns(verdict, verdict.groups, "effect interval verdict blocks"),
     ]
-    grid = Grid(columns, verdict.groups, "Effects on groups", id="groups-table")
-    return grid if verdict.groups else None
+    rows = [deciding(group) for group in verdict.groups]
+    return Grid(columns, rows, "Effects on groups", id="groups-table") if rows else None
 
 
 def apart(verdict: Verdict) -> Grid | None:
@@ -267,7 +268,7 @@ def note_of_factors(verdict: Verdict) -> str:
 
 def _by_case(table: FactorTable) -> list[list[FactorEffect]]:
     cases: dict[tuple[str, str], list[FactorEffect]] = {}
-    for effect in table.effects:
+    for effect in map(deciding, table.effects):
         cases.setdefault((effect.suite, effect.case), []).append(effect)
     return list(cases.values())
 

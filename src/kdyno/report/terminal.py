@@ -152,6 +152,8 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
         about = where(flag.suite, flag.case, flag.variant)
         notes.append(("yellow", plain.short(flag.kind), f"{about}{plain.sentence(flag.text)}"))
     band = figures.tolerance(verdict.equivalent)
+    of_factors = verdict.factors.effects if verdict.factors else ()
+    every: tuple[effects.OfAny, ...] = (*rows, *verdict.groups, *of_factors)
     exact = [effect.blocks for effect in rows if effect.exact]
     details = {detail.mark: detail.note for detail in tables.DETAILS}
     legend = (
@@ -160,7 +162,7 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
         ("?", "no larger than the baseline's difference from itself",
          any(effect.inside_noise_floor for effect in rows)),
         ("Σ", f"of all turns in sum: typical ones are inside {band}, or disagree",
-         any(effect.throughput is not None and effect.throughput.decides for effect in rows)),
+         any(row.throughput is not None and row.throughput.decides for row in every)),
         ("( )", effects.UNCORRECTED, any(map(effects.uncorrected, rows))),
         ("(n)", "about n blocks would settle it",
          any(effect.verdict == "inconclusive" and effect.predicted_blocks for effect in rows)),

@@ -31,7 +31,7 @@ Better = Literal["higher", "lower"]
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
 Limits = tuple[float, float] | None
 
-RULE = "huber-signflip-maxt/2"
+RULE = "huber-signflip-maxt/3"
 """Name of this rule, kept with every verdict: Huber's estimate of weighted groups, intervals by
 flipping the blocks' signs, the largest statistic of the run, at 0.8 alpha, and
 the same of summed times where they disagree, at a tenth. The number grows when a

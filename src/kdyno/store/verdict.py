@@ -260,6 +260,7 @@ class GroupEffect(Frozen):
     verdict: Word
     equivalent_too: bool = False
     predicted_blocks: int | None = None
+    throughput: Throughput | None = None
 
 
 class FactorEffect(Frozen):
@@ -288,6 +289,7 @@ class FactorEffect(Frozen):
     verdict: Word
     equivalent_too: bool = False
     predicted_blocks: int | None = None
+    throughput: Throughput | None = None
     averaged: int = 1
     """Combinations of the remaining factors' levels behind it."""
     left_out: int = 0

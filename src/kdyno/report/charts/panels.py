@@ -26,7 +26,7 @@ from kdyno.report import figures, plain
 from kdyno.report.charts.text import scale
 from kdyno.report.charts.vega import Spec, filled, fitted, label_width, reach, stack
 from kdyno.report.evidence import Evidence, Point
-from kdyno.report.groups import Group
+from kdyno.report.groups import Group, deciding
 from kdyno.stats.groups import location
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Effect, FactorEffect, Verdict
@@ -191,7 +191,7 @@ def factor_panels(verdict: Verdict) -> list[Panel]:
     with two levels measured. A flat line: they do not depend on each other."""
     table = verdict.factors
     lines: dict[tuple[str, ...], list[FactorEffect]] = {}
-    for effect in table.effects if table else ():
+    for effect in map(deciding, table.effects if table else ()):
         if effect.kind == "conditional" and effect.ratio is not None and effect.other and effect.at:
             key = (effect.suite, effect.case, effect.factor, effect.level, effect.other)
             lines.setdefault(key, []).append(effect)
