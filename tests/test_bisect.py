@@ -237,7 +237,9 @@ def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
     for name in ("0002-b.patch", "0001-a.patch"):
         (tmp_path / name).write_text("x")
     found = points.series(tmp_path)
-    assert [len(it.keys["patches"]) for it in found] == [0, 1, 2]
+    keys = map(Range(found, "patch").keys, found)
+    names = [[Path(it).name for it in own["patches"]] for own in keys]
+    assert names == [[], ["0001-a.patch"], ["0001-a.patch", "0002-b.patch"]]
     assert [it.title for it in found] == ["no patch", "0001-a.patch", "0002-b.patch"]
     (tmp_path / "series").write_text("# order\n0002-b.patch -p1\n0001-a.patch\n")
     assert points.series(tmp_path)[1].title == "0002-b.patch"
@@ -269,14 +271,21 @@ def releases(folder: Path) -> tuple[Tree, Tree]:
 def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> None:
     good, bad = releases(tmp_path)
     first = Point("good", "kernel.org:7.3.4", {"source": "kernel.org:7.3.4"})
-    of_files = points.files(first, good, bad, tmp_path / "patches")
-    names = ["Makefile", "lib/empty.h", "gone.c", "init/main.c", "lib/new.sh", "lib/sort.c"]
+    of_files = points.files(first, good, bad)
+    names = ["Makefile", "lib/empty.h", "lib/link.h", "gone.c", "init/main.c"]
+    names += ["lib/new.sh", "lib/sort.c", "logo.bin"]
+    assert [it.title for it in of_files] == [first.title, *names]
+    assert [it.name for it in of_files] == ["good", *"12345678"]
+    of_files = points.patched(of_files, good.path, bad.path, tmp_path / "patches")
+    names = [it for it in names if it not in ("lib/link.h", "logo.bin")]
     assert [it.title for it in of_files] == [first.title, *names, "files that are no text"]
-    assert [it.name for it in of_files] == ["good", *"1234567"]
     assert of_files[-1].files == ("lib/link.h", "logo.bin")
-    last = of_files[-2].keys
+    last = Range(of_files, "file").keys(of_files[-2])
     assert last["source"] == "kernel.org:7.3.4" and len(last["patches"]) == len(names)
-    changes = of_variant(good.path, map(Path, last["patches"]), {}, ())
+    together = tmp_path / "together.patch"
+    together.write_bytes(b"".join(Path(it).read_bytes() for it in last["patches"]))
+    changes = of_variant(good.path, [together], {}, ())
+    assert changes == of_variant(good.path, map(Path, last["patches"]), {}, ())
     assert changes.files.keys() == set(names) and changes.files["gone.c"] is None
     for name in set(names) - {"gone.c"}:
         file = bad.path / name
@@ -314,7 +323,10 @@ def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
         assert first.keys == {"source": f"path:{tmp_path / '7.3.4'}"}
         assert [it.title for it in others] == titles if compiled else len(others) == 7
         assert others[-1].keys == {"source": f"path:{tmp_path / '7.3.5'}"}, "built already"
-    assert heard[1] == "5 of 7 files change nothing that this configuration compiles"
+        assert own._with_keys(others[-1]) == others[-1]
+        keys = own._with_keys(others[0]).keys
+        assert keys["source"] == first.keys["source"] and len(keys["patches"]) == 1
+    assert heard[1] == "6 of 8 files change nothing that this configuration compiles"
     revert = own._reverted(own.state.range.points[-2])
     assert "-\treturn 2;" in revert.read_text()
 
@@ -341,7 +353,9 @@ def test_options_are_added_one_by_one(tmp_path: Path) -> None:
     bad.write_text("# a comment\nCONFIG_A=y\nCONFIG_B=y\n")
     found = points.options(good, bad)
     assert [it.title for it in found] == ["a.config", "CONFIG_B=y", "# CONFIG_C is not set"]
-    assert found[2].keys["config"] == ["CONFIG_A=y", "CONFIG_B=y", "# CONFIG_C is not set"]
+    keys = Range(found, "option").keys
+    assert keys(found[2])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "# CONFIG_C is not set"]
+    assert keys(found[1])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "CONFIG_C=3"]
     with pytest.raises(UsageError, match="the two set the same"):
         points.options(good, good)
 

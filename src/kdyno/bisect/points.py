@@ -2,9 +2,10 @@
 """The ordered kernels between a good and a bad one: commits, the patches of a series, the files in
 which two sources differ, options.
 
-Every point is a variant of an experiment: the keys of its [variant] table. Commits are laid over
-the good one's tree as a patch, so that one tree is unpacked for all of them, and each build starts
-at a neighbour's objects. The repository is asked in the sandbox and never written to.
+Every point is a variant of an experiment: the keys of its [variant] table, or what it adds to the
+point before it. Commits are laid over the good one's tree as a patch, so that one tree is unpacked
+for all of them, and each build starts at a neighbour's objects. The repository is asked in the
+sandbox and never written to.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class Point:
     title: str
     """A commit's subject, a patch's file, an option's line."""
     keys: Mapping[str, Any]
-    """Of its [variant] table; paths are absolute."""
+    """Of its [variant] table; paths are absolute. Empty: a commit, or those of the point before
+    with what it adds."""
     commit: str = ""
     """Empty: it is none."""
     parents: tuple[str, ...] = ()
@@ -48,6 +50,8 @@ class Point:
     """That the step to it changes."""
     date: str = ""
     """Of a commit's authoring."""
+    adds: str = ""
+    """A patch's path, an option's line."""
 
     @property
     def short(self) -> str:
@@ -61,6 +65,16 @@ class Range:
     points: tuple[Point, ...]
     what: str
     """commit, patch, file, option"""
+
+    def keys(self, point: Point) -> Mapping[str, Any]:
+        """Of the [variant] table of a point that is no commit."""
+        if point.keys:
+            return point.keys
+        adds = [it.adds for it in self.points[1 : self.points.index(point) + 1]]
+        first = self.points[0].keys
+        if self.what == "option":  # a later line of the same option goes before
+            return {"config": list({_option(it): it for it in (*first["config"], *adds)}.values())}
+        return {**first, "patches": adds}
 
 
 # Commits.
@@ -161,35 +175,38 @@ def series(folder: Path) -> tuple[Point, ...]:
     width = len(str(len(files)))
     points = [Point(f"{0:0{width}}", "no patch", {"patches": []})]
     for number, file in enumerate(files, 1):
-        patches = [str(it) for it in files[:number]]
-        points.append(Point(f"{number:0{width}}", file.name, {"patches": patches}))
+        points.append(Point(f"{number:0{width}}", file.name, {}, adds=str(file)))
     return tuple(points)
 
 
 # The files in which two sources differ.
 
 
-def files(first: Point, good: Tree, bad: Tree, folder: Path) -> tuple[Point, ...]:
-    """The good end, and a point for each file of ``bad`` that differs, added one after the other:
-    what others include or are built by is first. Their patches are written into ``folder``. What
-    is no text is a last point without keys, which is to be the bad end as it is."""
+def files(first: Point, good: Tree, bad: Tree) -> tuple[Point, ...]:
+    """The good end, and a point for each file of ``bad`` that differs: what others include or are
+    built by is first."""
     before, after = good.manifest(), bad.manifest()
     paths = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-    patches: list[str] = []
-    points: list[Point] = []
+    own = enumerate(sorted(paths, key=lambda path: (not _is_read_first(path), path)), 1)
     width = len(str(len(paths)))
+    return (first, *(Point(f"{at:0{width}}", path, {}, files=(path,)) for at, path in own))
+
+
+def patched(points: Sequence[Point], good: Path, bad: Path, folder: Path) -> tuple[Point, ...]:
+    """The files with their patches, which are written into ``folder``. What is no text is one
+    last point without a patch, which is to be the bad end as it is."""
     folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted(paths, key=lambda path: (not _is_read_first(path), path)):
-        if text := file_patch(good.path, bad.path, path):
-            name = f"{len(points) + 1:0{width}}"
-            whole.write(folder / f"{name}.patch", text)
-            patches.append(str(folder / f"{name}.patch"))
-            keys = {**first.keys, "patches": list(patches)}
-            points.append(Point(name, path, keys, files=(path,)))
-    if others := sorted(paths - {it.title for it in points}):
-        title = "files that are no text"
-        points.append(Point(f"{len(points) + 1:0{width}}", title, {}, files=tuple(others)))
-    return (first, *points)
+    texts, others = [], []
+    for point in points[1:]:
+        if text := file_patch(good, bad, point.title):
+            file = folder / f"{point.name}.patch"
+            whole.write(file, text)
+            texts.append(replace(point, adds=str(file)))
+        else:
+            others.append(point.title)
+    if others:
+        texts.append(Point("others", "files that are no text", {}, files=tuple(others)))
+    return (points[0], *texts)
 
 
 def _is_read_first(path: str) -> bool:
@@ -233,12 +250,14 @@ def options(good: Path, bad: Path) -> tuple[Point, ...]:
     if not lines:
         raise UsageError(f"--between {good} {bad}: the two set the same options")
     width = len(str(len(lines)))
-    current = dict(before)
-    points = [Point(f"{0:0{width}}", good.name, {"config": list(current.values())})]
-    for number, (option, line) in enumerate(lines.items(), 1):
-        current[option] = line
-        points.append(Point(f"{number:0{width}}", line, {"config": list(current.values())}))
+    points = [Point(f"{0:0{width}}", good.name, {"config": list(before.values())})]
+    for number, line in enumerate(lines.values(), 1):
+        points.append(Point(f"{number:0{width}}", line, {}, adds=line))
     return tuple(points)
+
+
+def _option(line: str) -> str:
+    return line.removeprefix("# ").partition("=")[0].partition(" ")[0]
 
 
 def _config(file: Path) -> dict[str, str]:
@@ -247,7 +266,7 @@ def _config(file: Path) -> dict[str, str]:
     except OSError as problem:
         raise UsageError(f"--between {file}: {problem.strerror}") from problem
     lines = [line.strip() for line in text.splitlines()]
-    options = {re.findall(r"CONFIG_\w+", line)[0]: line for line in lines if _LINES.match(line)}
+    options = {_option(line): line for line in lines if _LINES.match(line)}
     if not options:
         raise UsageError(f"--between {file}: it has no line such as CONFIG_SMP=y")
     return options

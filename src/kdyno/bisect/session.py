@@ -189,9 +189,12 @@ class Session:
 
     def check(self) -> None:
         """UsageError for what no run could be made of, before anything slow begins."""
-        points = self.state.range.points
-        source = {"source": f"git:{self.state.question.repository}#{points[0].commit}"}
-        ends = [replace(it, keys=source) if it.commit else it for it in (points[0], points[-1])]
+        range_ = self.state.range
+        source = {"source": f"git:{self.state.question.repository}#{range_.points[0].commit}"}
+        ends = [
+            replace(it, keys=source if it.commit else range_.keys(it))
+            for it in (range_.points[0], range_.points[-1])
+        ]
         self._experiment("ends", ends, 0.01)
 
     def save(self, **changes: Any) -> None:
@@ -244,8 +247,8 @@ class Session:
         range_, files = self.state.range, self.state.range.what == "file"
         if files:
             self.tell(f"which files differ between {good.title} and {bad.title}")
-            points = ranges.files(good, self._tree(good), self._tree(bad), self._patches)
-            range_ = replace(range_, points=points)
+            trees = self._tree(good), self._tree(bad)
+            range_ = replace(range_, points=ranges.files(good, *trees))
         experiment = self._experiment("ends", [good, bad], 0.01)
         recipes = check(experiment, self.options.cache, self.options.listener.fetching)
         compiled: frozenset[str] | None = frozenset()
@@ -261,7 +264,8 @@ class Session:
                 f"{inert} of {len(points) - 1} {range_.what}s change nothing that this "
                 "configuration compiles"
             )
-        if files:  # with all that was left out; and it is built already
+        if files:  # the last with all that was left out; and it is built already
+            active = ranges.patched(active, trees[0].path, trees[1].path, self._patches)
             active = (*active[:-1], replace(active[-1], keys=bad.keys))
         self.state = replace(self.state, range=replace(range_, points=active))
 
@@ -420,7 +424,13 @@ class Session:
 
     def _with_keys(self, point: Point) -> Point:
         if not point.commit:
-            return point
+            keys = self.state.range.keys(point)
+            if self.state.range.what == "file" and not point.keys:
+                # As one patch: a sandbox for each of hundreds would take longer than the build.
+                file = self._patches / f"up-to-{point.name}.patch"
+                whole.write(file, b"".join(Path(it).read_bytes() for it in keys["patches"]))
+                keys = {**keys, "patches": [str(file)]}
+            return replace(point, keys=keys)
         good = self.state.range.points[0].commit
         return ranges.with_keys(Path(self.state.question.repository), point, good, self._patches)
 
