@@ -36,11 +36,12 @@ from kdyno.bisect.session import (
 )
 from kdyno.cli import searching
 from kdyno.cli.bisect import Request
-from kdyno.errors import UsageError
+from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.kernels.changes import of_variant
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Tree, fetch, parse
+from kdyno.kernels.sources import git
 from kdyno.measure import execution
 from kdyno.measure.bench import same_kernels
 from kdyno.measure.builder import Built, Recipes
@@ -205,6 +206,61 @@ def test_commits_are_those_of_the_first_parents(tmp_path: Path) -> None:
     assert points.merged(place, found[1]) is None
     active = points.active(found, frozenset({"fs/pipe.c"}))
     assert [it.title for it in active] == ["base", "slow", "merge side"], "it changes a Makefile"
+
+
+def years(folder: Path) -> Path:
+    """c0 … c199 on main, ten days apart; c190 merges a branch that left main at c100."""
+    parts = []
+    for at in range(200):
+        name = "refs/heads/main"
+        who = f"A <a@localhost> {1_600_000_000 + at * 864_000} +0000"
+        merge = "merge refs/heads/old\n" if at == 190 else ""
+        text = f"{at}\n"
+        parts.append(
+            f"commit {name}\nmark :{at + 1}\ncommitter {who}\ndata {len(f'c{at}')}\nc{at}\n"
+        )
+        parts.append(f"{merge}M 644 inline fs/{at % 7}.c\ndata {len(text)}\n{text}\n")
+        if at == 100:
+            parts.append(f"commit refs/heads/old\ncommitter {who}\ndata 3\nold\nfrom :101\n")
+            parts.append("M 644 inline fs/old.c\ndata 1\nx\n")
+        if at in (185, 192):
+            parts.append(f"tag v{at}\nfrom :{at + 1}\ntagger {who}\ndata 0\n\n")
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", folder], check=True)
+    subprocess.run(
+        ["git", "-C", folder, "fast-import", "--quiet"], input="".join(parts).encode(), check=True
+    )
+    return folder
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_of_a_url_the_commits_between_are_fetched_and_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "cache"))
+    place = years(tmp_path / "linux.git")
+    url = f"file://{place}"
+    source = Request(source=f"git:{url}", good="v185", bad="v192", case="unixbench/pipe")
+    state = searching._begun(source)
+    own = Path(state.question.repository)
+    assert [it.title for it in state.range.points] == [f"c{at}" for at in range(185, 193)]
+    merge = state.range.points[5]
+    assert len(merge.parents) == 2
+    present = subprocess.run(["git", "-C", own, "log", "--all", "--format=%s"], capture_output=True)
+    assert set(present.stdout.decode().split()) == {
+        *("c100", "old"),
+        *(f"c{at}" for at in range(184, 193)),
+    }
+    patch = points.with_keys(own, merge, state.range.points[0].commit, tmp_path).keys["patches"]
+    assert "+190" in Path(patch[0]).read_text()
+    with pytest.raises(ToolError):  # the branch began years before
+        points.merged(own, merge)
+    # Once more, now that it is there; and from a hash.
+    for good in ("v185", "v185", state.range.points[0].commit):
+        again = git.between(url, good, "main", tmp_path / "cache", lambda _text, _part: None)
+        assert len(points.commits(again, good, "main")) == 15
+    assert points.merged(again, merge)
+    with pytest.raises(UsageError, match=r"no branch, tag or commit 'v186'.*Did you mean v185\?"):
+        git.between(url, "v186", "main", tmp_path / "cache", lambda _text, _part: None)
 
 
 def test_a_commit_is_a_patch_over_the_good_tree(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class Request:
         str | None,
         option(
             "--source SOURCE",
-            "git:FOLDER of the commits; for --series and --between any source.",
+            "git:FOLDER or git:URL of the commits; for --series and --between any source.",
         ),
     ] = None
     good: Annotated[

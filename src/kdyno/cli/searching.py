@@ -22,12 +22,14 @@ from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment, Machine
 from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.source import is_url, parse
+from kdyno.kernels.sources import git
 from kdyno.labs.profile.counts import METHOD
 from kdyno.labs.profile.verb import counted_after_run
 from kdyno.machines.kinds import KINDS, of_command_line
 from kdyno.measure.commands import DEFAULT_SOURCE
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import cache_root
 from kdyno.reading.mistakes import meant
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
@@ -35,7 +37,7 @@ from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Working, percent, where
 from kdyno.verbs.output import say, show, write_json
-from kdyno.verbs.watching import executed
+from kdyno.verbs.watching import Building, executed
 
 NOT_REPRODUCED, UNCLEAR = 12, 13
 """Exit statuses beside 0: the ends do not differ; no single step explains the difference."""
@@ -114,7 +116,12 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
         state = session.run()
         yield state
         point, repository = answer.cause(state), Path(state.question.repository)
-        if point is None or (branch := ranges.merged(repository, point)) is None:
+        try:
+            branch = ranges.merged(repository, point) if point else None
+        except ToolError:
+            say(f"{repository} does not go back to where the merged branch began: not searched")
+            return
+        if point is None or branch is None:
             return
         say(f"{point.short} is a merge: its branch is searched from where it began")
         folder = folder / f"inside-{point.short}"
@@ -227,16 +234,19 @@ def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
         return {}, "", Range(tuple(ends), "file")
     if source is None or good is None or bad is None:
         raise UsageError(
-            "which range? --source git:FOLDER --good REF --bad REF, or two sources such as --good "
-            "kernel.org:7.3.1 --bad kernel.org:7.3.2, or --series DIR, or --between GOOD.config "
-            "BAD.config"
+            "which range? --source git:FOLDER_OR_URL --good REF --bad REF, or two sources such as "
+            "--good kernel.org:7.3.1 --bad kernel.org:7.3.2, or --series DIR, or --between "
+            "GOOD.config BAD.config"
         )
     spec = parse(source)
-    if spec.kind != "git" or is_url(spec.rest):
-        raise UsageError(
-            f"--source {source}: commits need a repository on this machine, git:FOLDER"
-        )
-    folder = Path(spec.rest).expanduser().resolve()
+    if spec.kind != "git":
+        raise UsageError(f"--source {source}: commits need a repository, git:FOLDER or git:URL")
+    if is_url(spec.rest):
+        building = Building()
+        folder = git.between(spec.rest, good, bad, cache_root(), building.fetching)
+        building.end()
+    else:
+        folder = Path(spec.rest).expanduser().resolve()
     return {}, str(folder), Range(ranges.commits(folder, good, bad), "commit")
 
 

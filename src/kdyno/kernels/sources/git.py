@@ -54,7 +54,7 @@ _PROGRAMS_OFF = (
     *("-c", "safe.directory=*"),
 )
 _MOST_ALTERNATES = 16
-_FETCH = ("fetch", "--no-tags", "--no-recurse-submodules", "--quiet", "--depth=1")
+_FETCH = ("fetch", "--no-tags", "--no-recurse-submodules", "--quiet")
 _LOCAL = "file://"
 _VERIFY = ("rev-parse", "--verify", "--end-of-options")
 _SHOWN_REFS = 12
@@ -121,7 +121,7 @@ def resolve(request: Request) -> Tree:
         _make(own, "sha1" if len(commit) == 40 else "sha256")
         request.progress(f"fetching {spec}", None)
         want = ["--", str(folder), f"+{commit}:refs/kdyno/asked"]
-        fetch = ["git", "-C", str(own), *_FETCH]
+        fetch = ["git", "-C", str(own), *_FETCH, "--depth=1"]
         with _readable(folder):
             trees.run(
                 [*fetch, "--upload-pack", _upload_pack(folder), *want],
@@ -144,24 +144,9 @@ def _remote(request: Request) -> Tree:
         kept = f"refs/kdyno/{_short(spec.ref or 'HEAD')}"
         if not (own / "HEAD").is_file():
             _make(own)
-        # A fetch that was killed leaves its locks; ours says that no other fetch is running.
-        for stale in own.rglob("*.lock"):
-            stale.unlink(missing_ok=True)
         request.progress(f"fetching {spec}", None)
         git = ["git", "-C", str(own)]
-        give = []
-        if spec.rest.lower().startswith(_LOCAL):  # "the server" is a program of this machine
-            place = Path("/" + spec.rest[len(_LOCAL) :].lstrip("/")).resolve()
-            give = ["--upload-pack", _upload_pack(place)]
-        want = ["--", spec.rest, f"+{spec.ref}:{kept}"]
-        try:
-            trees.run([*git, *_FETCH, *give, *want], env=_SAFE, called=[*git, *_FETCH, *want])
-        except ToolError as problem:
-            listing = trees.run([*git, "ls-remote", "--refs", *give, "--", spec.rest], env=_SAFE)
-            refs = b"\n".join(line.partition(b"\t")[2] for line in listing.splitlines())
-            if f"/{spec.ref}" in refs.decode("utf-8", "replace"):
-                raise
-            raise _no_ref(spec, refs) from problem
+        _fetch(own, spec, kept, "--depth=1")
         verify = [*git, *_VERIFY]
         commit = _hash(trees.run([*verify, f"{kept}^{{commit}}"], env=CLEAN))
         digest = _hash(trees.run([*verify, f"{commit}^{{tree}}"], env=CLEAN))
@@ -178,21 +163,54 @@ def mirror(spec: SourceSpec, cache: Path, progress: Callable[[str, float | None]
     """A repository of kdyno's with the whole history of a URL's branch, brought up to date. Commits
     that a rebase has dropped stay in it."""
     own = cache / "sources" / "git" / f"{_short(f'{spec.rest}#{spec.ref}')}.mirror.git"
-    git = ["git", "-C", str(own), "-c", "gc.pruneExpire=never"]
     with whole.locked(own.with_suffix(".lock")):
         if not (own / "HEAD").is_file():
             _make(own)
         progress(f"fetching {spec}, with its history", None)
-        give = []
-        if spec.rest.lower().startswith(_LOCAL):  # "the server" is a program of this machine
-            place = Path("/" + spec.rest[len(_LOCAL) :].lstrip("/")).resolve()
-            give = ["--upload-pack", _upload_pack(place)]
-        fetch = [*_FETCH[:-1], *give, "--", spec.rest, f"+{spec.ref}:refs/heads/{spec.ref}"]
-        try:
-            trees.run([*git, *fetch], env=_SAFE)
-        except ToolError as problem:
-            raise UsageError(f"source {spec}: {problem}") from problem
+        _fetch(own, spec, f"refs/heads/{spec.ref}")
     return own
+
+
+def between(
+    place: str, good: str, bad: str, cache: Path, progress: Callable[[str, float | None], None]
+) -> Path:
+    """A repository of kdyno's with the commits of a URL from ``good`` to ``bad`` and one before
+    them; where ``good`` is a hash, which no server excludes, with their whole history."""
+    own = cache / "sources" / "git" / f"{_short(f'{place}#{good}..{bad}')}.between.git"
+    first, last = (parse(f"git:{place}#{it}", f"{place}#{it}", "") for it in (good, bad))
+    # Not by date, which cuts a merge off from both parents where one is older. The last step is one
+    # commit more at each cut: the parents of those that were not excluded.
+    steps = [(first, "--depth=1"), (last, f"--shallow-exclude={good}"), (last, "--deepen=1")]
+    if _HASH.fullmatch(good):
+        steps = [(first, ""), (last, "")]
+    with whole.locked(own.with_suffix(".lock")):
+        if not (own / "HEAD").is_file():
+            _make(own)
+        progress(f"fetching {place}, {good} to {bad}", None)
+        for end, limit in steps:
+            _fetch(own, end, f"refs/tags/{end.ref}", *filter(None, (limit,)))
+    return own
+
+
+def _fetch(own: Path, spec: SourceSpec, to: str, *limits: str) -> None:
+    """The reference of a URL, as ``to`` in a repository of kdyno's, whose lock the caller has.
+    UsageError where the URL has no such reference."""
+    for stale in own.rglob("*.lock"):  # of a fetch that was killed
+        stale.unlink(missing_ok=True)
+    # What a rebase has dropped is not collected as garbage.
+    git, give = ["git", "-C", str(own), "-c", "gc.pruneExpire=never"], list[str]()
+    if spec.rest.lower().startswith(_LOCAL):  # "the server" is a program of this machine
+        place = Path("/" + spec.rest[len(_LOCAL) :].lstrip("/")).resolve()
+        give = ["--upload-pack", _upload_pack(place)]
+    fetch, want = [*git, *_FETCH, *limits], ["--", spec.rest, f"+{spec.ref}:{to}"]
+    try:
+        trees.run([*fetch, *give, *want], env=_SAFE, called=[*fetch, *want])
+    except ToolError as problem:
+        listing = trees.run([*git, "ls-remote", "--refs", *give, "--", spec.rest], env=_SAFE)
+        refs = b"\n".join(line.partition(b"\t")[2] for line in listing.splitlines())
+        if f"/{spec.ref}" in refs.decode("utf-8", "replace"):
+            raise
+        raise _no_ref(spec, refs) from problem
 
 
 def _no_ref(spec: SourceSpec, listing: bytes) -> UsageError:
