@@ -53,7 +53,7 @@ def figures(folder: Path, count: int, full: bool) -> list[Figure]:
     def seconds() -> tuple[float, str]:
         start = time.monotonic()
         built = build_site(runs, site, full=full)
-        return time.monotonic() - start, f"{built.made} of {built.runs} runs drawn"
+        return time.monotonic() - start, f"{built.rendered} of {built.runs} runs drawn"
 
     whole = seconds()
     nothing = seconds()

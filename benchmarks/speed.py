@@ -71,7 +71,10 @@ def finish(figures: Sequence[Figure], file: Path | None) -> int:
     for figure in figures:
         print(figure.line())
     if file is not None:
-        values = [{**asdict(figure), "met": figure.met} for figure in figures]
+        values = [
+            {**asdict(figure), "value": float(figure.value), "met": bool(figure.met)}
+            for figure in figures
+        ]
         file.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     return 0 if all(figure.met for figure in figures) else 1
 

@@ -37,19 +37,24 @@ SELECT md5(n::text), 'run-' || n, md5(n::text),
        to_char(timestamptz '2024-01-01' + n * interval '8 hours', 'YYYY-MM-DD"T"HH24:MI:SS'),
        {_COLUMNS}
 FROM runs, generate_series(1, %(count)s) n WHERE runs.id = %(run)s;
-INSERT INTO kernels SELECT copy.id, variant, place, '7.' || copy.id / 50, source, kernels.digest
+INSERT INTO kernels (run, variant, place, version, source, digest)
+SELECT copy.id, variant, place, '7.' || copy.id / 50, source, kernels.digest
 FROM kernels, runs copy WHERE kernels.run = %(run)s AND copy.id <> %(run)s;
-INSERT INTO machines SELECT copy.id, place, machines.name, machines.cpu_model
+INSERT INTO machines (run, place, name, cpu_model)
+SELECT copy.id, place, machines.name, machines.cpu_model
 FROM machines, runs copy WHERE machines.run = %(run)s AND copy.id <> %(run)s;
-INSERT INTO scores
+INSERT INTO scores (run, place, suite, "case", variant, unit, better, work, boots,
+    value, low, high, ratio, ratio_low, ratio_high, verdict)
 SELECT copy.id, place, suite, "case", variant, unit, better, work, scores.boots,
        value * level, low * level, high * level, ratio, ratio_low, ratio_high, verdict
 FROM scores, runs copy,
      LATERAL (SELECT exp(0.004 * sin(copy.id * 37.0) + copy.id / 400 * 0.03) level) levels
 WHERE scores.run = %(run)s AND copy.id <> %(run)s;
-INSERT INTO samples SELECT copy.id, suite, "case", variant, blocks, samples.scores
+INSERT INTO samples (run, suite, "case", variant, blocks, scores)
+SELECT copy.id, suite, "case", variant, blocks, samples.scores
 FROM samples, runs copy WHERE samples.run = %(run)s AND copy.id <> %(run)s;
-INSERT INTO parts SELECT copy.id, number, content
+INSERT INTO parts (run, number, content)
+SELECT copy.id, number, content
 FROM parts, runs copy WHERE parts.run = %(run)s AND copy.id <> %(run)s;
 """
 
