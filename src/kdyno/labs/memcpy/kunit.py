@@ -45,7 +45,7 @@ def kernel_tests(
     config, patches: further ones, as an experiment file names them. UsageError, BuildError and
     ToolError as the builder and the machine raise them; a guest that dies is a problem in
     the report."""
-    keys: dict[str, Any] = {"source": source, "config": ["bench", "kunit", *config]}
+    keys: dict[str, Any] = {"source": source, "config": ["small", "kunit", *config]}
     keys["patches"] = list(patches)
     if routine is not None:
         # By its name where the project has it, else by its file.
