@@ -34,7 +34,8 @@ words = shlex.split(sys.argv[-1])
 words = words[2:] if words[0] == "sudo" else words
 script, args = words[2], words[4:]
 names, plan = json.load(open(folder + "/names")), json.load(open(folder + "/plan"))
-name = "job" if "kdyno-guest" in script else names.get(script, "other")
+name = "job" if "kdyno/guest" in script and " job " in script else names.get(script, "other")
+args = [script] if name == "job" else args
 with open(folder + "/log", "a") as log:
     log.write(json.dumps([name, *args]) + "\\n")
 if name == "put":
@@ -154,7 +155,35 @@ def booted(box: Box, fake: FakeBox, *states: Any, **answers: list[Any]) -> Outco
     fake.say(state=[[0, OWN], *(it if isinstance(it, list) else [0, it] for it in states)])
     box.probe(lambda _text: None)
     fake.say(**{**json.loads((fake.folder / "plan").read_text()), **answers})
-    return run_to_end(box.open(Plan("new", Job((CASE,), (("vm.swappiness", "10"),)))), box.clock)
+    job = Job((CASE,), (("vm.swappiness", "10"),))
+    shared = ((fake.folder / "bin", "programs"),)
+    return run_to_end(box.open(Plan("new", job, shared=shared, disk_bytes=1 << 20)), box.clock)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bwrap", ["bwrap", ""])
+def test_folders_that_cases_read_are_copied_once_and_the_disk_is_empty(
+    bwrap: str, fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    facts = {**FACTS, "bwrap": bwrap, "bus": "/run/dbus/system_bus_socket"}
+    fake.plan["facts"] = [[0, "\n".join(f"{name}\t{value}" for name, value in facts.items())]]
+    box = machine()
+    outcome = booted(box, fake, OWN, NEW, NEW, NEW.replace("b" * 36, "d" * 36), NEW)
+    assert outcome.host.status == "ok", outcome.host.text
+    plan = Plan("new", Job((CASE,)), shared=((fake.folder / "bin", "programs"),))
+    run_to_end(box.open(plan), box.clock)
+    copies = [it for it in fake.log if it[0] == "put" and "/shared/" in it[2]]
+    assert copies == [["put", "bin", "/var/lib/kdyno/shared/0"]]
+    folders = [it for it in fake.log if it[0] == "empty_folder"]
+    assert folders == [["empty_folder", str(257 << 10), "60908"]]
+    first, second = (it[1] for it in fake.log if it[0] == "job")
+    if bwrap:
+        assert "--ro-bind /var/lib/kdyno/shared/0 /tmp/shared/programs" in first
+        assert "--bind /var/lib/kdyno/disk /tmp/shared/disk" in first
+    else:
+        assert "BindReadOnlyPaths=/var/lib/kdyno/shared/0:/tmp/shared/programs" in first
+        assert "BindPaths=/var/lib/kdyno/disk:/tmp/shared/disk" in first
+    assert "shared/programs" in second and "shared/disk" not in second
 
 
 @pytest.mark.slow
@@ -211,6 +240,7 @@ WENT_WRONG = {
     "the connection": ([NEW, NEW], {"job": [[255, "closed by remote host"]]}, "connection"),
     "the program": ([NEW, NEW], {"job": [[3, "no such program"]]}, "no-result"),
     "a sysctl": ([NEW], {"sysctl": [[1, "no such setting"]]}, "job-refused"),
+    "room for {disk}": ([NEW], {"empty_folder": [[1, "9 KB are free"]]}, "job-refused"),
 }
 
 

@@ -176,7 +176,19 @@ def _too_much(folder: Path) -> bool:
     return shared or folder == home or folder in home.parents or not os.access(folder, os.R_OK)
 
 
+NAMESPACES = (
+    *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--die-with-parent", "--new-session"),
+)
+BECOMING = ("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+"""What root needs to become another user, and gone with it."""
 _NEEDED = (1 << 0) | (1 << 6) | (1 << 7) | (1 << 21)  # CAP_CHOWN, _SETGID, _SETUID, _SYS_ADMIN
+
+
+def as_user(uid: int) -> list[str]:
+    """The words before a command that root starts as another user."""
+    who = [f"--reuid={uid}", f"--regid={uid}"]
+    return ["setpriv", *who, "--clear-groups", "--inh-caps=-all", "--"]
 
 
 @dataclass(frozen=True)
@@ -215,15 +227,12 @@ class Sandbox:
         user = str(self.view.uid)
         # A shell opens the filter: whoever copies the line can run it by hand.
         line = ["sh", "-c", f'exec "$@" {FILTER}<"$0"', str(socket_filter())]
-        line += ["bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
-        line += ["--unshare-cgroup-try", "--die-with-parent", "--new-session"]
-        line += ["--seccomp", str(FILTER)]
+        line += ["bwrap", *NAMESPACES, "--seccomp", str(FILTER)]
         if self.settings is not None:
             line += ["--clearenv"]
             line += [word for pair in self.settings.items() for word in ("--setenv", *pair)]
         if dropping:
-            # What is needed to become another user, and gone with it.
-            line += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+            line += BECOMING
         else:
             line += ["--unshare-user", "--uid", user, "--gid", user, "--cap-drop", "ALL"]
         line += self._mounts(dropping)
@@ -232,8 +241,7 @@ class Sandbox:
         line += ["--chdir", self.chdir]
         line += ["--", *_limits(self.view)]
         if dropping:
-            line += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-            line += ["--inh-caps=-all", "--"]
+            line += as_user(self.view.uid)
         return [*line, *command]
 
     def _mounts(self, dropping: bool) -> list[str]:

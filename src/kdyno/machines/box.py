@@ -27,7 +27,16 @@ from kdyno.errors import ToolError
 from kdyno.experiment.model import Box as Settings
 from kdyno.kernels.image import KEXEC, Image, release_of
 from kdyno.machines import facts
-from kdyno.machines.guest import Boot, Built, Diagnosis, Ground, handed, sign, start, tail
+from kdyno.machines.guest import (
+    Boot,
+    Built,
+    Diagnosis,
+    Ground,
+    handed,
+    sign,
+    start,
+    tail,
+)
 from kdyno.machines.host import HOST_PLACES, diagnosis_of_job
 from kdyno.machines.machine import Can, Listener, Method, Plan, Setup, only_times
 from kdyno.machines.process import (
@@ -41,7 +50,16 @@ from kdyno.machines.process import (
 from kdyno.machines.program import guest_program
 from kdyno.machines.ssh import NOT_REACHED, Remote
 from kdyno.reading.checked import values_in
-from kdyno.sandbox import EMPTY, HOST, SYSTEM, socket_filter
+from kdyno.sandbox import (
+    BECOMING,
+    EMPTY,
+    FILTER,
+    HOST,
+    NAMESPACES,
+    SYSTEM,
+    as_user,
+    socket_filter,
+)
 from kdyno.store.verdict import Flag
 from kdyno.suites.protocol import Transcript
 
@@ -64,6 +82,8 @@ ANSWER_S, DOWN_S = 45.0, 200.0
 """For a box that should be there; for one that was sent away, to stop its services and go."""
 POLL_S = 2.0
 _COPY_S = 1800.0
+_SPARE_BYTES = 256 << 20
+"""What stays free on its disk."""
 _INITRAMFS_S = 900.0
 _GRACE_S = 150.0
 """Beyond a case's own limit: what a network may be away for, and what kdyno waits for it."""
@@ -250,6 +270,14 @@ echo "${n:-0}"
 """
 _SYSCTL = 'while [ $# -gt 1 ]; do printf %s "$2" >"/proc/sys/$1" || exit 1; shift 2; done'
 _LOOK = "cat /proc/stat /proc/loadavg"
+_FOLDER = f"{ROOM}/disk"
+_EMPTY_FOLDER = f"""
+set -e
+rm -rf {_FOLDER}
+free=$(df -Pk {ROOM} | awk 'NR == 2 {{ print $4 }}')
+[ "$free" -gt "$1" ] || {{ echo "$free KB are free in {ROOM}, and the cases take $1" >&2; exit 1; }}
+install -d -m 0700 -o "$2" -g "$2" {_FOLDER}
+"""
 
 
 @dataclass(frozen=True)
@@ -468,6 +496,8 @@ class Box(Built):
         self._facts: dict[str, str] = {}
         self._own: State | None = None
         """The box in its own kernel, as kdyno came to it."""
+        self._copies: dict[Path, str] = {}
+        """Of what cases read: where it is there."""
         self._changed = False
         """Something of ours is there."""
         self._boots = 0
@@ -522,10 +552,10 @@ class Box(Built):
                 size_bytes = sum(it.stat().st_size for it in files)
                 free_bytes = int(self._facts.get("free_kb") or 0) << 10
                 # The copy, and as much again for the initramfs that is made of it.
-                if free_bytes < 2 * size_bytes + (256 << 20):
+                if free_bytes < 2 * size_bytes + _SPARE_BYTES:
                     raise ToolError(
                         f"box {self._host!r}: {free_bytes >> 20} MB are free in /var/lib, and "
-                        f"{name} takes {(2 * size_bytes >> 20) + 256}"
+                        f"{name} takes {(2 * size_bytes + _SPARE_BYTES) >> 20}"
                     )
                 notice(f"{self._host}: copying {name}, {size_bytes >> 20} MB")
                 place = f"{room}/images/{digest}"
@@ -601,6 +631,11 @@ class Box(Built):
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
         began_s = time.monotonic()
         setup, image = self._setup, self._image(plan.variant)
+        for path, name in plan.shared:
+            if path not in self._copies:
+                self._notice(f"{self._host}: copying what cases read ({name})")
+                self._copies[path] = f"{ROOM}/shared/{len(self._copies)}"
+                self._remote.put(path.resolve(), self._copies[path], _COPY_S)
         booted = self._boot(plan.variant, image)
         failed = booted if isinstance(booted, Diagnosis) else None
         limit_s = sum(case.timeout_s + _GRACE_S for case in plan.job.cases) + 600
@@ -623,6 +658,11 @@ class Box(Built):
             ]
             if sysctls and (answer := self._remote.ask(_SYSCTL, *sysctls)).status:
                 failed = Diagnosis("job-refused", f"sysctl: {answer.last}")
+            if plan.disk_bytes:
+                size_kb = (plan.disk_bytes + _SPARE_BYTES) >> 10
+                answer = self._remote.ask(_EMPTY_FOLDER, str(size_kb), str(HOST.uid))
+                if answer.status:
+                    failed = Diagnosis("job-refused", f"{{disk}}: {answer.last}")
             settings = {**found, "box_cpus": ",".join(map(str, cpus))}
             settings["boot"] = "firmware" if self._fresh else "kexec"
         request = BoxJob(
@@ -631,7 +671,7 @@ class Box(Built):
             placement=setup.placement,
             limit_s=setup.timeout_s,
             remote=self._remote,
-            script=self._job_script(cpus),
+            script=self._job_script(plan, cpus),
             after=lambda cause, ended: self._aftermath(booted, cause, ended),
             settings=settings,
             booting_s=time.monotonic() - began_s,
@@ -706,28 +746,18 @@ class Box(Built):
             return "bwrap", "in bubblewrap"
         return "systemd", "under systemd's confinement, which is weaker than bubblewrap's"
 
-    def _job_script(self, cpus: list[int]) -> str:
+    def _job_script(self, plan: Plan, cpus: list[int]) -> str:
         """Records by a descriptor of their own, so that nothing that a program prints is one."""
         pinned = ["taskset", "-c", ",".join(map(str, cpus)) or "0"]
         settings = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb", "HOME": "/tmp"}
         clean = ["env", "-i", *(f"{name}={value}" for name, value in settings.items())]
-        user = str(HOST.uid)
+        shared = HOST_PLACES["disk"].rpartition("/")[0]
+        binds = [("ro", self._copies[path], f"{shared}/{name}") for path, name in plan.shared]
+        binds += [("rw", _FOLDER, HOST_PLACES["disk"])] if plan.disk_bytes else []
         if self._confinement[0] == "bwrap":
             # While there are still the rights to raise a limit.
-            argv = [
-                "prlimit",
-                f"--nproc={HOST.processes}",
-                "--core=0",
-                "--",
-                *pinned,
-                "bwrap",
-                "--unshare-ipc",
-                "--unshare-pid",
-                "--unshare-net",
-            ]
-            argv += ["--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--new-session"]
-            argv += ["--seccomp", "9", "--cap-drop", "ALL"]
-            argv += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+            argv = ["prlimit", f"--nproc={HOST.processes}", "--core=0", "--", *pinned, "bwrap"]
+            argv += [*NAMESPACES, "--seccomp", str(FILTER), *BECOMING]
             for name in SYSTEM:
                 argv += ["--ro-bind-try", f"/{name}", f"/{name}"]
             for name in EMPTY:
@@ -736,19 +766,26 @@ class Box(Built):
             argv += ["--ro-bind", "/sys/devices/system", "/sys/devices/system"]
             for folder in ("/dev/shm", "/tmp"):
                 argv += ["--perms", "0777", "--tmpfs", folder]
+            argv += ["--dir", shared]
+            for access, path, inside in binds:
+                argv += ["--bind" if access == "rw" else "--ro-bind", path, inside]
             argv += ["--ro-bind", f"{ROOM}/guest", "/tmp/kdyno-guest", "--chdir", "/tmp"]
             # A file that another user may read, who is to be the case's.
             argv += ["--perms", "0644", "--file", "0", "/tmp/kdyno.job", "--remount-ro", "/", "--"]
-            argv += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-            argv += ["--inh-caps=-all", "--", *clean]
+            argv += [*as_user(HOST.uid), *clean]
             argv += ["/tmp/kdyno-guest", "job", "/tmp/kdyno.job", "--fd", "3"]
-            return f"exec 3>&1 1>&2 9<{ROOM}/filter; exec {shlex.join(argv)}"
+            return f"exec 3>&1 1>&2 {FILTER}<{ROOM}/filter; exec {shlex.join(argv)}"
         limits = [
-            *("DynamicUser=yes", "PrivateNetwork=yes", "PrivateTmp=yes", "PrivateDevices=yes"),
+            *(f"User={HOST.uid}", f"Group={HOST.uid}", "PrivateNetwork=yes", "PrivateTmp=yes"),
+            *("PrivateDevices=yes", "RestrictSUIDSGID=yes"),
             *("ProtectSystem=strict", "ProtectHome=yes", "ProtectKernelTunables=yes"),
             *("ProtectKernelModules=yes", "ProtectControlGroups=yes", "NoNewPrivileges=yes"),
             *("CapabilityBoundingSet=", "ProtectProc=invisible", "LimitCORE=0", "RemoveIPC=yes"),
             *(f"TasksMax={HOST.processes}", "InaccessiblePaths=-/boot", "WorkingDirectory=/tmp"),
+            *(
+                f"Bind{'' if access == 'rw' else 'ReadOnly'}Paths={path}:{inside}"
+                for access, path, inside in binds
+            ),
         ]
         inner = f"exec 3>&1 1>&2; exec {shlex.join(pinned)} {ROOM}/guest job /dev/stdin --fd 3"
         argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=kdyno-job"]

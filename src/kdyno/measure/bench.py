@@ -208,21 +208,9 @@ def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
         mistakes.add(("machine", key), f'{key} goes with kind = "box"')
     elif experiment.box != Box() and not kind.remote:
         mistakes.add(("box",), '[box] goes with [machine] kind = "box"')
-    if kind.remote and (local := [case.name for case in cases if _local_files(case)]):
-        mistakes.add(
-            ("suite",),
-            f"{', '.join(local)}: a disk, a kernel's tree, kdyno's own programs and what is "
-            f"prepared are not copied to {kind.label}; leave these cases out",
-        )
     mistakes.raise_any()
     kind.check(metric_of(experiment))
     refuse_undecided(experiment, cases)
-
-
-def _local_files(case: Case) -> bool:
-    """Whether it works on files that kdyno makes on this machine."""
-    programs = any("{programs}" in word for word in case.program)
-    return bool(case.disk_bytes or case.tree or case.prepare or programs)
 
 
 def refuse_undecided(experiment: Experiment, cases: Sequence[Case]) -> None:
@@ -361,18 +349,21 @@ def equip(
     cache: Path,
     places: Mapping[str, str] | None,
     notify: Callable[[str], None],
-    root: Path = Path("/"),
+    root: Path | None = Path("/"),
 ) -> Equipment:
     """Look everything up, and prepare what is to be prepared once.
 
-    program: the guest program. root: whose programs its cases start. tree: a kernel source, if
+    program: the guest program. root: whose programs its cases start; None: another machine's, where
+    nothing can be looked up. tree: a kernel source, if
     any. places: where the machine shows its cases what they ask for; None where that is not the
     same in every boot, and then every boot prepares for itself. ToolError when not one case can
     run.
     """
     programs = programs_folder(program)
     lacking = _lacking(cases, programs, tree, root)
-    shared = [(programs, "programs")] if programs.is_dir() else []
+    words = (word for case in cases for word in (*case.program, *case.prepare))
+    used = programs.is_dir() and any("{programs}" in word for word in words)
+    shared = [(programs, "programs")] if used else []
     if tree is not None and any(case.tree for case in cases):
         shared.append((tree, "tree"))
     runnable = [case for case, why in zip(cases, lacking, strict=True) if not why]
@@ -384,7 +375,7 @@ def equip(
 
 
 def _lacking(
-    cases: Sequence[Case], programs: Path, tree: Path | None, root: Path = Path("/")
+    cases: Sequence[Case], programs: Path, tree: Path | None, root: Path | None = Path("/")
 ) -> tuple[str, ...]:
     """For each case why it cannot run on this machine; empty where it can. ToolError when not one
     can."""
@@ -403,9 +394,11 @@ def _lacking(
     return tuple(reasons)
 
 
-def _exists(need: str, programs: Path, root: Path) -> bool:
+def _exists(need: str, programs: Path, root: Path | None) -> bool:
     if need.startswith(_PROGRAMS):
         return (programs / need.removeprefix(_PROGRAMS)).is_file()
+    if root is None:
+        return True
     # apache2|httpd: distributions disagree about the name, and one is enough.
     # A link may lead elsewhere on this machine than in its own root.
     folders = [root / folder[1:] for folder in ENVIRONMENT["PATH"].split(":")]
@@ -516,7 +509,7 @@ def bench_of(
             cache,
             machine.places,
             notify,
-            lent.root if lent else Path("/"),
+            lent.root if lent else None if kind.remote else Path("/"),
         ),
         images=images,
     )
