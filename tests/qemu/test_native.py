@@ -117,6 +117,25 @@ def test_the_reading_of_the_clock_is_in_no_count(stock: Image) -> None:
     assert 0 <= 50 * short[1] - long[1] < 50 * 20
 
 
+def test_a_rare_cost_is_five_per_cent_whatever_a_write_takes(tmp_path: Path) -> None:
+    """rare-cost.patch measures by the kernel's clock how long writes are. Here a nanosecond is an
+    instruction, far from the speed of any CPU."""
+    body = EXPERIMENT.read_text(encoding="utf-8").replace('patches = ["known-path.patch"]\n', "")
+    own = 'patches = ["rare-cost.patch"]\ncflags = { "fs/pipe.c" = "-DKDYNO_EVERY=400" }'
+    body = body.replace('cflags = { "fs/pipe.c" = "-DKDYNO_MORE=41" }', own)
+    (tmp_path / "rare.toml").write_text(body, encoding="utf-8")
+    file = tmp_path / "verdict.json"
+    words = ("--case", "pipe", "--case", "syscall", "--max-boots", "3")
+    command = [sys.executable, "-m", "kdyno", "run", tmp_path / "rare.toml", *words]
+    subprocess.run([*command, "--runs", tmp_path, "--json", file], check=True, timeout=900)
+    pipe, syscall = sorted(Verdict.load(file).effects, key=lambda effect: effect.case)
+    # In the usual write is the call of the function alone, some ten instructions of 1,450.
+    usual = (pipe.value or 0) / (pipe.baseline_value or 1)
+    assert not pipe.exact and usual == pytest.approx(1.008, abs=0.003)
+    assert (pipe.parts_ratio or 0) / usual == pytest.approx(1.05, abs=0.004)
+    assert syscall.exact and syscall.ratio == 1.0
+
+
 def test_41_instructions_are_found_exactly_and_nowhere_else(built: Built, tmp_path: Path) -> None:
     file = tmp_path / "verdict.json"
     command = [sys.executable, "-m", "kdyno", "run", EXPERIMENT, "--runs", tmp_path, "--json", file]

@@ -23,9 +23,11 @@ def test_a_cost_of_one_turn_in_some_is_never_called_equivalent(tmp_path: Path) -
     effects = {it.variant: it for it in verdict.effects}
     rare, often = effects["rare"].throughput, effects["often"].throughput
     assert rare is not None and often is not None
-    # About 5 % in sum, both; how well that is seen is a matter of what else the machine does.
+    # About 5 % in sum, both, on any CPU; how well that is seen is a matter of what else runs here.
     for effect in effects.values():
         assert effect.verdict in ("slower", "inconclusive") and not effect.equivalent_too
+    # Whenever the sum has lost 1 % for certain, the tail is named.
+    assert rare.tail or rare.ci is None or rare.ci[1] > 1 / 1.01
     if rare.tail:
         assert effects["rare"].verdict == "slower" and rare.decides
         assert [flag.variant for flag in verdict.flags if flag.kind == "tail"] == ["rare"]
