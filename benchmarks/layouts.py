@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the place of a kernel's code does, in one link and in several (one build, half an hour).
 
-    python -m benchmarks.layouts [FIGURE ...] [--machine uml] [--config small] [--json FILE]
+    python -m benchmarks.layouts [FIGURE ...] [--machine uml] [--config bench] [--json FILE]
 
 Figures: `floors`, per case how far two links of the same objects lie apart, as a table; `link`, a
 link ÷ the clean build before it (the cache must not have the kernel yet); `commits`, patches that
@@ -13,6 +13,7 @@ else may run.
 from __future__ import annotations
 
 import random
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -81,7 +82,7 @@ def measured(text: str, folder: Path, *words: str) -> Run:
 
 
 def floors(head: str, machine: str, links: int, boots: int, folder: Path) -> list[Figure]:
-    text = head + ALL_CASES + MACHINES[machine]
+    text = head + ALL_CASES + MACHINES[machine] + "calibrate = true\n"
     run = measured(text, folder, "--layouts", str(links), "--max-boots", str(boots))
     verdict = run.verdict()
     assert verdict is not None
@@ -109,8 +110,8 @@ def link(head: str, machine: str, links: int, folder: Path) -> list[Figure]:
     image = build_all(experiment, recipes, cache_root()).images["stock"]
     if image.build["objects"] < CLEAN:
         sys.exit("link: the kernel was not built anew; KDYNO_CACHE names an empty cache")
-    clean_s, all_s = image.build["seconds"], image.links[-1].build["seconds"]
-    link_s = (all_s - clean_s) / len(image.links)
+    clean_s = image.build["seconds"]
+    link_s = statistics.median(each.build["seconds"] for each in image.links)
     how = f"{link_s:.1f} s ÷ {clean_s:.0f} s, {image.build['objects']} objects"
     return [Figure("a link ÷ a clean build", link_s / clean_s, "", LINK, how=how)]
 
@@ -145,7 +146,7 @@ def commits(
 def main() -> int:
     given = options(
         __doc__, ("floors", "link", "commits"),
-        machine="qemu", config="bench", links=6, boots=12, commits=10,
+        machine="qemu", config="small", links=6, boots=12, commits=10,
     )  # fmt: skip
     parts, machine, links = given.parts or ["link", "floors", "commits"], given.machine, given.links
     head = HEAD.format(config=given.config, flags="")
