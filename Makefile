@@ -21,6 +21,7 @@ help:
 	@echo "make test        set-up, then all tests, with real kernels"
 	@echo "make check       the fast tests: no kernel, root or network"
 	@echo "make fleet-test  those with a Slurm cluster and a PostgreSQL server; part of make test"
+	@echo "make box-test    a box in QEMU: kexec, faults, recovery; part of make test"
 	@echo "make bench       kdyno's own speed, as ratios"
 	@echo "make fresh       demo and test on a Debian 12 made for it, as root and as a user"
 	@echo "make docs        the parts of docs/ that are made by command"
@@ -50,7 +51,7 @@ check: $(BIN)/kdyno
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format --check -q .
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not uml and not browser and not tools and not slow" $(WHOLE)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not uml and not browser and not tools and not slow and not box" $(WHOLE)
 
 # With everything installed, a test that lacks something fails. A skip is for what no installing
 # brings, such as another CPU; the last lines say which tests were skipped, and why. A part that
@@ -61,23 +62,28 @@ test: forget-skips setup-tests
 	echo; echo "$$(wc -l <build/skips) tests skipped:"; sort build/skips; exit $$status
 
 tests-slow:
-	@$(BIN)/python -m pytest -n 2 -m "slow and not uml and not browser and not tools" $(WHOLE)
+	@$(BIN)/python -m pytest -n 2 -m "slow and not uml and not browser and not tools and not box" $(WHOLE)
 
 # Apart, so that no browser is alive beside a guest that is being timed.
 tests-browser:
 	@$(BIN)/python -m pytest -m "(browser or tools) and not uml" $(WHOLE)
 
-# Two files at once: guests that take turns leave a CPU idle, which builds and counting guests fill.
-# No test asserts what a busy machine would change, and the lock of measuring holds between them.
+# Three files at once: guests that take turns leave a CPU idle, which builds and counting guests fill,
+# and the box is waited for most of the time. No test asserts what a busy machine would change, and
+# the lock of measuring holds between them. In the folders' order, so that builds do not come last.
 tests-kernels:
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "qemu or uml" $(WHOLE)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "qemu or uml or box" $(WHOLE)
 
 # A cluster and a database server, each started in a folder of its own and ended again.
 fleet-test: setup-tests
 	@$(BIN)/python -m pytest --complete tests/test_fleet*.py tests/test_slurm.py tests/uml/test_on_slurm.py \
 		tests/test_two_machines.py tests/test_machines.py tests/test_shared_store.py tests/test_store_*.py
 
-.PHONY: forget-skips fleet-test tests-slow tests-browser tests-kernels
+# A Debian made for it in QEMU, reached by ssh, goes into other kernels by kexec and comes back.
+box-test: setup-tests
+	@$(BIN)/python -m pytest -m box $(WHOLE)
+
+.PHONY: forget-skips fleet-test box-test tests-slow tests-browser tests-kernels
 forget-skips:
 	@mkdir -p build
 	@: >build/skips

@@ -14,9 +14,9 @@ packages="gcc make flex bison bc patch xz-utils zstd bzip2 git curl ca-certifica
  qemu-system-x86 seabios libelf-dev dwarves mmdebstrap"
 suites="fio apache2-bin apache2-utils rt-tests sysbench stress-ng pkg-config libfftw3-dev
  libcairo2-dev libegl-dev libgles-dev libegl-mesa0 libgl1-mesa-dri libgtk-3-dev xvfb"
-tests="chromium-headless-shell fonts-dejavu-core clang clang-19 e2fsprogs binutils
+tests="chromium-headless-shell fonts-dejavu-core clang clang-19 e2fsprogs binutils fakeroot
  diffutils util-linux postgresql slurm-wlm munge bindfs qemu-user
- cpio rpm rpm2cpio"
+ cpio rpm rpm2cpio openssh-client"
 benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20230427221525-d343f6398b76
 
 say() { printf 'setup: %s\n' "$*" >&2; }
