@@ -55,7 +55,9 @@ def test_a_kernel_with_all_of_it_does_its_work(image: Image) -> None:
         "dd if=a of=b bs=$n skip=1 2>/dev/null; tail -c +$((n + 1)) a | cmp - b || exit 1; done"
     )
     words = (("pipe",), ("execl",), ("spawn",), ("run", "/bin/sh", "-c", script))
-    outcome = booted(image, *(case(*word) for word in words), memory_bytes=1 << 30)
+    # The script starts hundreds of programs, and others may be busy here meanwhile.
+    cases = (case(*word, timeout_s=120) for word in words)
+    outcome = booted(image, *cases, memory_bytes=1 << 30)
     assert outcome.host.status == "ok", outcome.host
     for number in range(len(words)):
         sample_of(outcome, number)
