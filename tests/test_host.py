@@ -24,7 +24,7 @@ from kdyno.machines import guest, host
 from kdyno.machines.cpus import measuring, place
 from kdyno.machines.guest import boot, start
 from kdyno.machines.host import HostJob, Running, running
-from kdyno.machines.process import CpuTime, Events
+from kdyno.machines.process import CpuTime, Events, _family
 from kdyno.machines.uml import UmlBoot
 from kdyno.measure import bench
 from kdyno.measure.execution import Options, execute, resume
@@ -437,3 +437,15 @@ def test_without_a_sandbox_the_guest_must_see_its_job(
         boot(request)
     assert str(refused.value).startswith(f"TMPDIR: {tmp_path}: a guest has a /{hidden[1:4]}")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_ends_while_its_threads_are_listed_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ended(path: object = ".") -> list[str]:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr(os, "scandir", ended)
+    monkeypatch.setattr(os, "listdir", ended)
+    assert _family(os.getpid()) == [os.getpid()]
+    assert CpuTime([os.getpid()]).ns() == 0

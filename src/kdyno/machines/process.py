@@ -258,9 +258,10 @@ class CpuTime:
     def __init__(self, pids: Iterable[int] = ()) -> None:
         self._files: list[int] = []
         for pid in pids:
-            for thread in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            for thread in _threads(pid):
                 with suppress(OSError):
-                    self._files.append(os.open(thread, os.O_RDONLY | os.O_CLOEXEC))
+                    schedstat = os.open(thread / "schedstat", os.O_RDONLY | os.O_CLOEXEC)
+                    self._files.append(schedstat)
 
     def ns(self) -> int:
         """Since they began. It goes back by the time of one that ended."""
@@ -589,7 +590,18 @@ def _family(pid: int) -> list[int]:
     """The process and all below it, level by level."""
     family = [pid]
     for parent in family:
-        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+        for thread in _threads(parent):
             with suppress(OSError):
-                family += map(int, task.read_text().split())
+                family += map(int, (thread / "children").read_text().split())
     return family
+
+
+def _threads(pid: int) -> list[Path]:
+    """The folders of a process's threads; none when it has ended.
+
+    Not by Path.glob, which raises FileNotFoundError when the process ends after its first look.
+    """
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
