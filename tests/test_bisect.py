@@ -637,7 +637,7 @@ def test_what_is_prepared_is_neither_checked_nor_built_again(
 
     monkeypatch.setattr(execution, "_bench", bench)
     options = Options(tmp_path, tmp_path, prepared=(recipes, made))
-    options = replace(options, listener=execution.Listener(told=notes.append))
+    options = replace(options, listener=execution.Listener(notify=notes.append))
     text = 'name = "x"\nbaseline = "stock"\n[kernel]\nsource = "debian:linux-source-7.3"\n'
     text += '[variant.stock]\n[variant.mine]\ncflags = "-O3"\n'
     text += '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'

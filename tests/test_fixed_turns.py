@@ -126,7 +126,7 @@ def test_blocks_are_added_to_those_of_an_earlier_call(tmp_path: Path, way: str) 
     faults = {"mine": {1: Fault("die")}}
     made = bench(steady(SPEEDS), tuple(SPEEDS), faults=faults, interleave=way)
     told: list[str] = []
-    options = Options(tmp_path, tmp_path, listener=Listener(told=told.append))
+    options = Options(tmp_path, tmp_path, listener=Listener(notify=told.append))
     shown: list[boots.Status] = []
     with create_run(tmp_path / "runs", "", manifest_of(made, way)) as writer:
         for number in (1, 3):

@@ -28,6 +28,10 @@ ROOMS = (
 """From the lowest to the highest: a room imports itself and those before it."""
 FREE = {"errors", "paths", "command", "sandbox", "whole"}
 """Modules outside the rooms. stats takes not even these."""
+NO_NOUNS = {"it", "told", "said", "asked", "found", "made", "shown", "known"}
+"""What no value or function of the package is called: they do not say what it is."""
+FILE_KEYS = {"store/manifest.py: asked", "store/watch.py: told"}
+"""Keys of files that people have."""
 HEAVY = ("numpy", "scipy", "pydantic", "rich", "hypothesis", "sqlalchemy", "alembic", "psycopg")
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 RUN = "from kdyno.cli.main import main; raise SystemExit(main())"
@@ -148,6 +152,32 @@ def test_no_file_is_longer_than_900_lines() -> None:
 def test_no_file_is_named_after_nothing() -> None:
     vague = {"utils", "util", "helpers", "helper", "manager", "common", "misc"}
     assert [path for path in (*SOURCES, *(ROOT / "guest").rglob("*")) if path.stem in vague] == []
+
+
+def bound_names(tree: ast.Module) -> Iterator[str]:
+    """The names of a module's variables, parameters, attributes, functions and imports."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
+                yield name
+            case ast.alias(name=name, asname=other):
+                yield other or name
+
+
+def test_a_name_is_a_noun_of_the_field() -> None:
+    names = {
+        f"{path.relative_to(PACKAGE)}: {name}"
+        for path in SOURCES
+        for name in bound_names(ast.parse(path.read_text("utf-8")))
+        if name in NO_NOUNS
+    }
+    assert names == FILE_KEYS
+    text = (
+        "from a import found\ndef told(asked):\n    it = [made for made in asked]\n    it.shown = 1"
+    )
+    assert {*bound_names(ast.parse(text))} == NO_NOUNS - {"said", "known"}
 
 
 def test_every_case_says_what_it_is() -> None:

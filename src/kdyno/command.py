@@ -39,11 +39,6 @@ class Finished:
         return self.stderr.decode("utf-8", "replace")
 
 
-def shown(argv: Sequence[str]) -> str:
-    """The command as one line for a shell."""
-    return shlex.join(argv)
-
-
 def for_tools() -> dict[str, str]:
     """What a build of kdyno's own programs sees of the caller's environment.
 
@@ -151,7 +146,7 @@ def stream(
 ) -> int:
     """Run ``argv``, append every output line to ``log``, call ``line`` on each; exit status."""
     with log.open("ab") as sink:
-        sink.write(f"$ {shown(argv)}\n".encode())
+        sink.write(f"$ {shlex.join(argv)}\n".encode())
         sink.flush()
         with started(argv, together=True, env=env) as running:
             for raw in running.stdout:
@@ -206,4 +201,4 @@ def capture(
 def _absent(argv: Sequence[str], problem: OSError) -> str:
     help_ = ". `kdyno doctor` shows how to install it"
     missing = isinstance(problem, FileNotFoundError)
-    return f"cannot run {shown(argv)}: {problem.strerror}{help_ if missing else ''}"
+    return f"cannot run {shlex.join(argv)}: {problem.strerror}{help_ if missing else ''}"

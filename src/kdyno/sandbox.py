@@ -115,8 +115,8 @@ def around(program: Path) -> Binds:
         if is_seen(path) or not path.exists():
             continue
         folder = path.parent.parent if path.parent.name == "bin" else path.parent
-        shown = next((each for each in (folder, path.parent) if not _too_much(each)), path)
-        binds[str(shown)] = shown
+        place = next((each for each in (folder, path.parent) if not _too_much(each)), path)
+        binds[str(place)] = place
     return tuple((path, inside) for inside, path in sorted(binds.items()))
 
 
@@ -130,9 +130,9 @@ def named(*commands: Sequence[str]) -> Binds:
     binds: dict[str, Path] = {}
     for words in commands:
         for word in words:
-            for found in {word, *_PATH_IN_WORD.findall(word)}:
-                path = Path(os.path.normpath(found))
-                if found.startswith("/") and _may_be_named(path):
+            for text in {word, *_PATH_IN_WORD.findall(word)}:
+                path = Path(os.path.normpath(text))
+                if text.startswith("/") and _may_be_named(path):
                     binds[str(path)] = path
                     if path.is_file() and os.access(path, os.X_OK):
                         binds |= {inside: folder for folder, inside in around(path)}

@@ -64,7 +64,7 @@ def cache_errors(where: Path, needed_bytes: int | None = None) -> Iterator[None]
 
 def _existing(path: Path) -> Path:
     """The nearest folder above that is there."""
-    return next(it for it in (path, *path.parents) if it.exists())
+    return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def _amount(size_bytes: int) -> str:

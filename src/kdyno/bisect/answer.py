@@ -46,7 +46,7 @@ def text(state: State) -> str:
         )
     search = state.search()
     lines = [f"{case}: {ends}", ""]
-    verified = {(it.low, it.high): it for it in state.verified if it.holds}
+    verified = {(check.low, check.high): check for check in state.verified if check.holds}
     for step in search.steps:
         lines += [*_step(state, step, verified.get((step.low, step.high))), ""]
     for span in search.spread:
@@ -114,7 +114,7 @@ def _count(span: Span, what: str) -> str:
 
 def _curve(state: State, search: Search) -> Iterator[str]:
     """A line for each point with a figure: the effect so far, against the good end."""
-    largest = max((abs(it) for it in search.curve.values()), default=0.0) or 1.0
+    largest = max((abs(effect) for effect in search.curve.values()), default=0.0) or 1.0
     yield f"measured points, against {state.range.points[0].short}:"
     for at in sorted(search.curve):
         point, value = state.range.points[at], search.curve[at]
@@ -142,7 +142,7 @@ def letter(state: State, machine: str) -> str:
     high = cause(state)
     if high is None:
         return ""
-    check = next(it for it in state.verified if it.holds)
+    check = next(step for step in state.verified if step.holds)
     question = state.question
     worse = (check.difference.ratio < 1) == (state.better == "higher")
     metric = question.base.get("measure", {}).get("metric", "time")
@@ -160,7 +160,7 @@ def letter(state: State, machine: str) -> str:
     if check.reverted is not None:
         lines.append(f"  reverted   on top of the range's last commit: {effect(check.reverted)}")
     base = question.base
-    config = "".join(f" --config {it}" for it in base.get("kernel", {}).get("config", []))
+    config = "".join(f" --config {part}" for part in base.get("kernel", {}).get("config", []))
     machine_words = f" --machine {base['machine']['kind']}" if "machine" in base else ""
     lines += [
         "",
@@ -177,7 +177,7 @@ def data(state: State) -> dict[str, Any]:
     """For programs: the answer, its steps, every measured point."""
     points = state.range.points
     search = state.search() if word(state) != NOT_REPRODUCED else None
-    verified = {(it.low, it.high): it for it in state.verified}
+    verified = {(check.low, check.high): check for check in state.verified}
 
     def of(point: Point) -> dict[str, Any]:
         return {"name": point.name, "commit": point.commit or None, "title": point.title}
@@ -194,7 +194,7 @@ def data(state: State) -> dict[str, Any]:
             "verified": bool(check and check.holds),
             "reverted": difference(check.reverted) if check else None,
             "run": check.run if check else None,
-            "functions": [it.model_dump() for it in check.functions] if check else [],
+            "functions": [function.model_dump() for function in check.functions] if check else [],
         }
 
     kinds = {Measured: "measured", Same: "same", Unusable: "unusable"}
@@ -206,14 +206,14 @@ def data(state: State) -> dict[str, Any]:
         "good": of(points[0]),
         "bad": of(points[-1]),
         "ends": difference(state.ends),
-        "steps": [step(it) for it in search.steps] if search else [],
+        "steps": [step(span) for span in search.steps] if search else [],
         "spread": [
             {
-                "after": of(points[it.low]),
-                "to": of(points[it.high]),
-                "difference": difference(it.difference),
+                "after": of(points[span.low]),
+                "to": of(points[span.high]),
+                "difference": difference(span.difference),
             }
-            for it in (search.spread if search else ())
+            for span in (search.spread if search else ())
         ],
         "curve": [
             {**of(points[at]), "ratio": math.exp(value)}
@@ -221,11 +221,11 @@ def data(state: State) -> dict[str, Any]:
         ],
         "probes": [
             {
-                **of(points[it.at]),
-                "outcome": kinds[type(it.outcome)],
-                "run": it.run or None,
-                "seconds": it.seconds,
+                **of(points[step.at]),
+                "outcome": kinds[type(step.outcome)],
+                "run": step.run or None,
+                "seconds": step.seconds,
             }
-            for it in state.steps
+            for step in state.steps
         ],
     }

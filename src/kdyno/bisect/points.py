@@ -70,10 +70,12 @@ class Range:
         """Of the [variant] table of a point that is no commit."""
         if point.keys:
             return point.keys
-        adds = [it.adds for it in self.points[1 : self.points.index(point) + 1]]
+        adds = [each.adds for each in self.points[1 : self.points.index(point) + 1]]
         first = self.points[0].keys
         if self.what == "option":  # a later line of the same option goes before
-            return {"config": list({_option(it): it for it in (*first["config"], *adds)}.values())}
+            return {
+                "config": list({_option(line): line for line in (*first["config"], *adds)}.values())
+            }
         return {**first, "patches": adds}
 
 
@@ -152,7 +154,7 @@ def active(points: Sequence[Point], compiled: frozenset[str]) -> tuple[Point, ..
         name = PurePosixPath(file).name
         return file in compiled or name.startswith(_DESCRIBES) or file.startswith("scripts/")
 
-    return (points[0], *(it for it in points[1:] if any(map(counts, it.files))))
+    return (points[0], *(point for point in points[1:] if any(map(counts, point.files))))
 
 
 # The patches of a series.
@@ -217,14 +219,18 @@ def _is_read_first(path: str) -> bool:
 def file_patch(good: Path, bad: Path, path: str) -> bytes:
     """From one tree to the other in one file, as git writes it; empty where it is no text."""
     sides = (good / path, bad / path)
-    if any(it.is_symlink() for it in sides):
+    if any(side.is_symlink() for side in sides):
         return b""
-    modes = ["100755" if it.stat().st_mode & 0o100 else "100644" for it in sides if it.is_file()]
-    there = [it.is_file() for it in sides]
-    places = [it if it.is_file() else Path("/dev/null") for it in sides]
-    labels = [f"{it}/{path}" if own else "/dev/null" for it, own in zip("ab", there, strict=True)]
-    command = ["diff", "--unified", *(f"--label={it}" for it in labels), *map(str, places)]
-    reads = [it for it in sides if it.is_file()]
+    modes = [
+        "100755" if side.stat().st_mode & 0o100 else "100644" for side in sides if side.is_file()
+    ]
+    there = [side.is_file() for side in sides]
+    places = [side if side.is_file() else Path("/dev/null") for side in sides]
+    labels = [
+        f"{side}/{path}" if own else "/dev/null" for side, own in zip("ab", there, strict=True)
+    ]
+    command = ["diff", "--unified", *(f"--label={label}" for label in labels), *map(str, places)]
+    reads = [side for side in sides if side.is_file()]
     text = trees.run(confined(command, reads=reads), allowed=(0, 1), called=command)
     header = [f"diff --git a/{path} b/{path}"]
     if not all(there):

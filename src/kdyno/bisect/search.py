@@ -185,11 +185,11 @@ class Search:
                         (at, span.high, second),
                     )
                 ]
-                large = [it for it in halves if it.difference.is_step(self.least)]
+                large = [half for half in halves if half.difference.is_step(self.least)]
                 if len(large) == 2:
-                    self._open += [_Open(it) for it in reversed(halves)]
+                    self._open += [_Open(half) for half in reversed(halves)]
                 elif large:
-                    (other,) = (it for it in halves if it is not large[0])
+                    (other,) = (half for half in halves if half is not large[0])
                     self._open.append(_Open(large[0], (other, *entry.siblings)))
                 elif whole.is_step(self.least):
                     self.spread.append(Span(span.low, span.high, whole))

@@ -85,9 +85,13 @@ _OF_STEPS = ("metric", "interleave", "min_boots", "exact_boots", "insist")
 
 def base_of(tables: Mapping[str, Any], suite: str, case: str) -> dict[str, Any]:
     """``base`` of a question, from the tables of an experiment of commits."""
-    uses = (it for it in tables["suite"] if it["name"] == suite and case in it.get("cases", [case]))
-    own = {key: [case] if key == "cases" else it for key, it in next(uses).items()}
-    measure = {key: it for key, it in tables.get("measure", {}).items() if key in _OF_STEPS}
+    uses = (
+        table
+        for table in tables["suite"]
+        if table["name"] == suite and case in table.get("cases", [case])
+    )
+    own = {key: [case] if key == "cases" else value for key, value in next(uses).items()}
+    measure = {key: value for key, value in tables.get("measure", {}).items() if key in _OF_STEPS}
     return {**tables, "suite": [own], "measure": measure}
 
 
@@ -161,7 +165,9 @@ class State:
 def _reject(search: Search, verified: list[Verification]) -> None:
     while search.span is None and verified:
         first = verified.pop(0)
-        step = next(it for it in search.steps if (it.low, it.high) == (first.low, first.high))
+        step = next(
+            step for step in search.steps if (step.low, step.high) == (first.low, first.high)
+        )
         if not first.holds:
             search.reject(step)
 
@@ -192,8 +198,8 @@ class Session:
         range_ = self.state.range
         source = {"source": f"git:{self.state.question.repository}#{range_.points[0].commit}"}
         ends = [
-            replace(it, keys=source if it.commit else range_.keys(it))
-            for it in (range_.points[0], range_.points[-1])
+            replace(point, keys=source if point.commit else range_.keys(point))
+            for point in (range_.points[0], range_.points[-1])
         ]
         self._experiment("ends", ends, 0.01)
 
@@ -226,7 +232,7 @@ class Session:
     def _measure_ends(self) -> None:
         points = self.state.range.points
         self.tell(f"the ends: {points[0].short} (good) and {points[-1].short} (bad)")
-        good, bad = (self._with_keys(it) for it in (points[0], points[-1]))
+        good, bad = (self._with_keys(point) for point in (points[0], points[-1]))
         smallest = self.state.question.min_effect or ENDS_PRECISION
         # A large difference is seen at a glance.
         for precision in sorted({max(smallest, COARSE), smallest}, reverse=True):
@@ -257,8 +263,8 @@ class Session:
             compiled = None if own is None or compiled is None else compiled | own
         points = active = range_.points
         # That the ends differ by nothing that is compiled cannot be.
-        if compiled and len(known := ranges.active(points, compiled)) > 1:
-            active = known
+        if compiled and len(compiling := ranges.active(points, compiled)) > 1:
+            active = compiling
         if inert := len(points) - len(active):
             self.tell(
                 f"{inert} of {len(points) - 1} {range_.what}s change nothing that this "
@@ -288,7 +294,7 @@ class Session:
             f"{span.high - at - 1} after it"
         )
         began_s = time.monotonic()
-        three = [self._with_keys(points[it]) for it in (span.low, at, span.high)]
+        three = [self._with_keys(points[place]) for place in (span.low, at, span.high)]
         name = f"step-{search.probes + 1}"
         experiment = self._experiment(name, three, search.half_width)
         try:
@@ -324,7 +330,7 @@ class Session:
         both = _difference(self._effect(verdict, high))
         if first is None or last is None or both is None:
             return Unusable(effect.reason or "no interval: too few groups")
-        widest = max(it.half_width for it in (first, last, both))
+        widest = max(difference.half_width for difference in (first, last, both))
         if widest > 2 * needed:
             raise UsageError(
                 f"{run.name} does not decide: ±{100 * widest:.2f} % after "
@@ -344,17 +350,17 @@ class Session:
 
     def _costs(self) -> tuple[float, float]:
         """Seconds of a build and of a measurement, as they were so far."""
-        steps = [it for it in self.state.steps if it.run]
+        steps = [step for step in self.state.steps if step.run]
         if not steps:
             return BUILD_S, MEASURE_S
-        build_s = sum(it.build_seconds for it in steps) / len(steps)
-        return build_s, sum(it.seconds for it in steps) / len(steps) - build_s
+        build_s = sum(step.build_seconds for step in steps) / len(steps)
+        return build_s, sum(step.seconds for step in steps) / len(steps) - build_s
 
     # The verification.
 
     def _unverified(self, search: Search) -> Span | None:
-        done = {(it.low, it.high) for it in self.state.verified}
-        return next((it for it in search.steps if (it.low, it.high) not in done), None)
+        done = {(check.low, check.high) for check in self.state.verified}
+        return next((step for step in search.steps if (step.low, step.high) not in done), None)
 
     def _verify(self, step: Span) -> None:
         points = self.state.range.points
@@ -366,7 +372,7 @@ class Session:
         if high.parents and alone:
             # Its own parent, and not the last point before it that was not left out.
             low = Point(f"parent-{high.parents[0][:8]}", "its parent", {}, high.parents[0])
-        compared = [self._with_keys(it) for it in (low, high)]
+        compared = [self._with_keys(point) for point in (low, high)]
         why_not, bad = "", self._with_keys(points[-1])
         if not alone:
             why_not = "only one commit or file can be taken out alone"
@@ -428,7 +434,7 @@ class Session:
             if self.state.range.what == "file" and not point.keys:
                 # As one patch: a sandbox for each of hundreds would take longer than the build.
                 file = self._patches / f"up-to-{point.name}.patch"
-                whole.write(file, b"".join(Path(it).read_bytes() for it in keys["patches"]))
+                whole.write(file, b"".join(Path(patch).read_bytes() for patch in keys["patches"]))
                 keys = {**keys, "patches": [str(file)]}
             return replace(point, keys=keys)
         good = self.state.range.points[0].commit
@@ -440,7 +446,7 @@ class Session:
         experiment = self._experiment(name, points, half_width, layouts)
         run, verdict = self.execute(experiment, self.suites, self.options)
         if any(point.name in verdict.failed for point in points[:2]):
-            why = "; ".join(f"{it}: {text}" for it, text in verdict.failed.items())
+            why = "; ".join(f"{name}: {text}" for name, text in verdict.failed.items())
             raise BuildError(f"{run.name}: {why}")
         return run, verdict
 
@@ -484,7 +490,7 @@ class Session:
             options.cache,
             jobs=options.jobs,
             report=listener.building,
-            notify=listener.told,
+            notify=listener.notify,
         )
         return recipes, built
 
@@ -540,7 +546,7 @@ def toml(value: Any, path: str = "") -> str:
         if isinstance(own, dict):
             tables.append(f"\n[{inner}]\n{toml(own, inner)}")
         elif isinstance(own, list) and own and isinstance(own[0], dict):
-            tables += [f"\n[[{inner}]]\n{toml(it, inner)}" for it in own]
+            tables += [f"\n[[{inner}]]\n{toml(element, inner)}" for element in own]
         else:
             plain.append(f"{name} = {literal(own)}\n")
     return "".join([*plain, *tables])

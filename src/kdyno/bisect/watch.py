@@ -85,13 +85,13 @@ class Watcher:
     def _reference(self, tip: str) -> str:
         """The last known good commit, if the branch still has it; else the newest that both have:
         the base of a branch that was rebased."""
-        named, known, base = self.file.watch.base, self.watch.reference, ""
-        if known:
+        named, good, base = self.file.watch.base, self.watch.reference, ""
+        if good:
             try:
-                base = history.merge_base(self.repository, known, tip)
+                base = history.merge_base(self.repository, good, tip)
             except ToolError as problem:
-                self.tell(f"{known[: history.SHORT]} is not in the branch any more: {problem}")
-        if named and (not base or base != known):
+                self.tell(f"{good[: history.SHORT]} is not in the branch any more: {problem}")
+        if named and (not base or base != good):
             base = history.merge_base(self.repository, named, tip)
         return base or tip
 
@@ -108,9 +108,13 @@ class Watcher:
         if why:
             self.save(points=(*self.watch.points, replace(point, why=why[:500])))
             return why
-        own = {f"{it.suite}/{it.case}": it for it in verdict.effects if it.variant == TIP}
-        ratios = {name: it.ratio for name, it in own.items() if it.ratio}
-        tests = [it.discovery for it in self.watch.points if it.level]
+        own = {
+            f"{effect.suite}/{effect.case}": effect
+            for effect in verdict.effects
+            if effect.variant == TIP
+        }
+        ratios = {name: effect.ratio for name, effect in own.items() if effect.ratio}
+        tests = [point.discovery for point in self.watch.points if point.level]
         level = max(LEAST_LEVEL, lord_level(tests, 1.0 - self.file.experiment.measure.confidence))
         point = replace(point, run=run.name, ratios=ratios, level=level)
         good = self._before(reference, tip)
@@ -124,14 +128,18 @@ class Watcher:
                 replace(_alarm(own[name], good, tip, (run.name,), None), ratio=ratio)
                 for name, (good, ratio) in self._changes(point).items()
             ]
-            point = replace(point, looked=tuple(it.name for it in alarms))
+            point = replace(point, looked=tuple(alarm.name for alarm in alarms))
         self.save(points=(*self.watch.points, point), alarms=(*self.watch.alarms, *alarms))
         return ""
 
     def _before(self, reference: str, tip: str) -> str:
         """The last commit with a figure that was compared with the same reference, if the branch
         still has it."""
-        good = [it.commit for it in self.watch.points if it.ratios and it.reference == reference]
+        good = [
+            point.commit
+            for point in self.watch.points
+            if point.ratios and point.reference == reference
+        ]
         return good[-1] if good and self._is_in(good[-1], tip) else reference
 
     def _is_in(self, commit: str, tip: str) -> bool:
@@ -143,13 +151,13 @@ class Watcher:
     def _explained(self, effect: Effect, reference: str, tip: str) -> bool:
         """Whether alarms that stand are between the two, and are all that there is: a rebased
         branch has its steps again on top of another base."""
-        standing = [it for it in self.watch.alarms if it.stands and it.commit]
-        standing = [it for it in standing if it.name == f"{effect.suite}/{effect.case}"]
+        standing = [alarm for alarm in self.watch.alarms if alarm.stands and alarm.commit]
+        standing = [alarm for alarm in standing if alarm.name == f"{effect.suite}/{effect.case}"]
         if not standing or effect.ratio is None or effect.ci is None:
             return False
         commits = history.all_commits(self.repository, f"{reference}..{tip}")
-        there = {_id(f"{effect.suite}/{effect.case}", it.identity) for it in commits}
-        logs = [it.log for it in standing if it.id in there]
+        there = {_id(f"{effect.suite}/{effect.case}", commit.identity) for commit in commits}
+        logs = [alarm.log for alarm in standing if alarm.id in there]
         width = math.log(effect.ci[1] / effect.ci[0]) / 2
         rest = abs(math.log(effect.ratio) - sum(logs))
         return bool(logs) and rest <= max(
@@ -160,16 +168,16 @@ class Watcher:
         """Case → (the commit before the last change of level among the points since the reference,
         the level since), where that is as far from the reference as what matters. What was followed
         in vain is followed again when there are twice as many points."""
-        known = [
-            it for it in self.watch.points if it.ratios and it.reference == point.reference
+        earlier = [
+            each for each in self.watch.points if each.ratios and each.reference == point.reference
         ] + [point]
         changes = {}
         for name in point.ratios or {}:
-            series = [it for it in known if it.ratios and name in it.ratios]
-            looked = [at for at, it in enumerate(series, 1) if name in it.looked]
+            series = [each for each in earlier if each.ratios and name in each.ratios]
+            looked = [at for at, each in enumerate(series, 1) if name in each.looked]
             if looked and len(series) < 2 * looked[-1]:
                 continue
-            levels = segments([(it.ratios or {})[name] for it in series])
+            levels = segments([(each.ratios or {})[name] for each in series])
             size = abs(math.log(levels[-1].level))
             if len(levels) > 1 and size >= math.log1p(self.file.experiment.measure.equivalent):
                 good = series[levels[-1].start - 1].commit
@@ -180,20 +188,23 @@ class Watcher:
     # What is followed up, and gone on with after an interruption.
 
     def _follow(self) -> None:
-        if fresh := [it for it in self.watch.alarms if it.state == "new"]:
+        if fresh := [alarm for alarm in self.watch.alarms if alarm.state == "new"]:
             self._confirm(fresh)
-        for alarm in [it for it in self.watch.alarms if it.state == "confirmed"]:
+        for alarm in [each for each in self.watch.alarms if each.state == "confirmed"]:
             self._search(alarm)
 
     def _confirm(self, fresh: Sequence[Alarm]) -> None:
         """A run of its own: those that it has too, and surely enough, are confirmed."""
-        point, rest = self.watch.points[-1], [it for it in self.watch.alarms if it not in fresh]
-        self.tell(f"{', '.join(it.name for it in fresh)}: measured once more")
+        point, rest = (
+            self.watch.points[-1],
+            [alarm for alarm in self.watch.alarms if alarm not in fresh],
+        )
+        self.tell(f"{', '.join(alarm.name for alarm in fresh)}: measured once more")
         commits = {REFERENCE: point.reference, TIP: point.commit}
         good = fresh[0].good
         if good != point.reference:
             commits[BEFORE] = good
-        precision = min(abs(it.log) for it in fresh) / 4
+        precision = min(abs(alarm.log) for alarm in fresh) / 4
         precision = max(_LEAST, min(precision, self.file.experiment.measure.precision))
         run, verdict = self._measured("-confirm", commits, precision)
         confirmed = []
@@ -215,7 +226,7 @@ class Watcher:
             alarm = replace(alarm, ratio=effect.ratio, low=low, high=high, state="confirmed")
             confirmed.append(replace(alarm, runs=(*alarm.runs, run.name)))
         for alarm in fresh:
-            if alarm.id not in {it.id for it in confirmed}:
+            if alarm.id not in {each.id for each in confirmed}:
                 self.tell(f"{alarm.name}: not confirmed")
         point = replace(point, discovery=bool(confirmed))
         self.save(alarms=(*rest, *confirmed), points=(*self.watch.points[:-1], point))
@@ -225,45 +236,47 @@ class Watcher:
         later commits are compared with."""
         case = f"{alarm.suite}-{alarm.case}"
         place = self.folder / f"{alarm.good[:8]}-{alarm.bad[:8]}-{case}"
-        note, found = "", None
+        note, state = "", None
         try:
             if (place / STATE).is_file():
-                found = load_search(place)
+                state = load_search(place)
             else:
-                found = Found(self._question(alarm), self._range(alarm))
-            found = self.search(place, found)
+                state = Found(self._question(alarm), self._range(alarm))
+            state = self.search(place, state)
         except (UsageError, BuildError) as problem:
             note = str(problem)
-        if found is not None and found.ends is not None and not found.reproduced:
+        if state is not None and state.ends is not None and not state.reproduced:
             self.tell(f"{alarm.name}: a third run does not have it")
-            self.save(alarms=tuple(it for it in self.watch.alarms if it.id != alarm.id))
+            self.save(alarms=tuple(each for each in self.watch.alarms if each.id != alarm.id))
             return
         alarms = [replace(alarm, state="bisected", search=str(place), note=note[:500])]
-        if found is not None and not note:
-            alarms = [self._step(alarms[0], found, span.low, span.high) for span in _steps(found)]
+        if state is not None and not note:
+            alarms = [self._step(alarms[0], state, span.low, span.high) for span in _steps(state)]
             if not alarms:
                 alarms = [replace(alarm, state="bisected", search=str(place), note=_SPREAD)]
-        others = [it for it in self.watch.alarms if it.id != alarm.id]
+        others = [each for each in self.watch.alarms if each.id != alarm.id]
         for new in alarms:
-            if any(it.id == new.id and it.state != "fixed" for it in others):
+            if any(each.id == new.id and each.state != "fixed" for each in others):
                 continue
             # The title of a revert has that of the commit; else the size decides.
             undone = [
-                (not it.title or it.title not in new.title, abs(it.log + new.log), at)
-                for at, it in enumerate(others)
-                if it.stands and it.name == new.name and it.word == "slower"
-                if new.word == "faster" and abs(it.log + new.log) <= abs(it.log) / 2
+                (not each.title or each.title not in new.title, abs(each.log + new.log), at)
+                for at, each in enumerate(others)
+                if each.stands and each.name == new.name and each.word == "slower"
+                if new.word == "faster" and abs(each.log + new.log) <= abs(each.log) / 2
             ]
             if undone:
                 at = min(undone)[2]
                 new = replace(new, undoes=others[at].id)
                 others[at] = replace(others[at], state="fixed")
-            others = [it for it in others if it.id != new.id] + [new]
+            others = [each for each in others if each.id != new.id] + [new]
         self.save(alarms=tuple(others), reference=alarm.bad)
 
-    def _step(self, alarm: Alarm, found: Found, low: int, high: int) -> Alarm:
-        points = found.range.points
-        size = next(it.difference for it in found.verified if (it.low, it.high) == (low, high))
+    def _step(self, alarm: Alarm, state: Found, low: int, high: int) -> Alarm:
+        points = state.range.points
+        size = next(
+            check.difference for check in state.verified if (check.low, check.high) == (low, high)
+        )
         of = points[high]
         own = history.Commit(of.commit, of.parents, of.author, of.date, of.title)
         return replace(
@@ -318,10 +331,10 @@ class Watcher:
 _SPREAD = "it is spread over the commits, and none has enough of it on its own"
 
 
-def _steps(found: Found) -> Sequence[Span]:
+def _steps(state: Found) -> Sequence[Span]:
     """Of a search: the verified steps; none where it is spread."""
-    holding = {(it.low, it.high) for it in found.verified if it.holds}
-    return [it for it in found.search().steps if (it.low, it.high) in holding]
+    holding = {(check.low, check.high) for check in state.verified if check.holds}
+    return [step for step in state.search().steps if (step.low, step.high) in holding]
 
 
 def _id(case: str, identity: str) -> str:

@@ -15,7 +15,7 @@ from kdyno.kernels.installed import FORMS, parse
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Working
 from kdyno.verbs.output import say, show, write_json
-from kdyno.verbs.subject import found
+from kdyno.verbs.subject import find_run
 from kdyno.verbs.watching import Building, executed, say_where
 
 
@@ -31,7 +31,7 @@ def attribute(
     if len(what) == 1 and what[0].partition(":")[0] not in FORMS:
         if cases or sources:
             raise UsageError("--case and --source go with two images; a run has its own")
-        run = found(what[0], runs)
+        run = find_run(what[0], runs)
         verdict = run.verdict()
         if verdict is None:
             raise UsageError(f"{run.name} has no verdict yet: `kdyno run --resume {run.name}`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -178,7 +179,7 @@ def tell(watcher: Watcher) -> Sequence[Alarm]:
                 limit_s=_PATIENCE_S,
             )
             if end.status:
-                say(f"{command.shown(end.argv)}: status {end.status}: {end.output[-500:]}")
+                say(f"{shlex.join(end.argv)}: status {end.status}: {end.output[-500:]}")
                 continue
         watcher.save(alarms=watcher.watch.changed(replace(alarm, told=True)))
     return new

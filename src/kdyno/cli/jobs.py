@@ -89,7 +89,7 @@ def _executed(
             union.save(state="interrupted", stopped=interruption(problem))
             if isinstance(problem, KeyboardInterrupt | Interrupted):
                 again = f"kdyno run --resume {run.name}{where(run.path.parent)}"
-                listener.told(f"its jobs are cancelled; `{again}` goes on with this run")
+                listener.notify(f"its jobs are cancelled; `{again}` goes on with this run")
             raise
         union.settle()
         union.save_images(map(place.shard, place.numbers()))
@@ -118,7 +118,7 @@ def _measured(
     if not record.built:
         folder = place.path / "built"
         chosen = [word for name in options.overrides.variants for word in ("--variant", name)]
-        building = Building(engine, [*words, *chosen], experiment.baseline, folder, listener.told)
+        building = Building(engine, [*words, *chosen], experiment.baseline, folder, listener.notify)
         names, failed = building.run()
         if len(names) < 2 and not experiment.measure.calibrate:
             why = "; ".join(f"{name}: {why}" for name, why in failed.items())
@@ -130,6 +130,6 @@ def _measured(
     own = options.overrides.to_json().items()
     words += overriding.options({key: value for key, value in own if key not in _OF_A_SHARD})
     controller = Controller(
-        experiment, union, place, record, words, engine, listener.told, listener.measuring
+        experiment, union, place, record, words, engine, listener.notify, listener.measuring
     )
     return controller.run()

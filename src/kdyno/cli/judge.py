@@ -44,7 +44,7 @@ from kdyno.verbs.output import (
     write_json,
     write_json_text,
 )
-from kdyno.verbs.subject import found, is_fetched, pushed, store_prepared
+from kdyno.verbs.subject import find_run, is_fetched, pushed, store_prepared
 from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import say_where
 
@@ -84,7 +84,7 @@ def judge(
     level = otherwise.confidence
     if level is not None and not LEAST_CONFIDENCE <= level <= MOST_CONFIDENCE:
         raise UsageError(f'--confidence {confidence!r}: allowed is "50%" to "99.99%"')
-    subjects = [found(word, runs) for word in what]
+    subjects = [find_run(word, runs) for word in what]
     judged: list[tuple[Run, Verdict, list[str]]] = []
     statuses = {0}
     for run in subjects:
@@ -210,7 +210,7 @@ def compare(
     if case or source:
         raise UsageError(f"{'--case' if case else '--source'} goes with --attribute")
     names = [word for word in what if word.startswith(articles.PREFIX)]
-    subjects = [found(word, runs) for word in what if word not in names]
+    subjects = [find_run(word, runs) for word in what if word not in names]
     if join:
         odd = {"published:NAME": names, "--common": common, "--variant": variant, "-f": format}
         odd |= {"--against": against, "-o": output}

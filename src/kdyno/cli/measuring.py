@@ -140,23 +140,23 @@ def measured(
     resumed: Path | None = None,
 ) -> int:
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
-    asked = apply(options.overrides, experiment)
-    profiled = asked.measure.profile != "none"
+    edited = apply(options.overrides, experiment)
+    profiled = edited.measure.profile != "none"
     in_jobs = request.on is not None or (resumed is not None and _is_in_jobs(resumed))
     if request.fail_on or request.scoring is not None or profiled:
-        _check_wishes(asked, suites, request, in_jobs=in_jobs)
+        _check_wishes(edited, suites, request, in_jobs=in_jobs)
     shared = store_prepared() if request.push else None
-    consent(asked, request.yes or resumed is not None)
+    consent(edited, request.yes or resumed is not None)
     if request.dry_run:
-        status: int = _examined(asked, suites, json, fetching=False)
+        status: int = _examined(edited, suites, json, fetching=False)
         return status
     if resumed is not None and in_jobs:
         run, verdict = _go_on_in_jobs(resumed, options)
-    elif in_jobs and asked.path is not None:
-        run, verdict = _begin_in_jobs(asked.path, asked, request.on, options)
+    elif in_jobs and edited.path is not None:
+        run, verdict = _begin_in_jobs(edited.path, edited, request.on, options)
     else:
-        run, verdict = executed(asked, suites, options, resumed)
-    run, status = _end(run, verdict, asked, experiment, suites, options, request, json)
+        run, verdict = executed(edited, suites, options, resumed)
+    run, status = _end(run, verdict, edited, experiment, suites, options, request, json)
     if shared is not None:
         try:
             pushed(shared, run)

@@ -35,7 +35,7 @@ from kdyno.verbs.output import (
     write_json,
     write_json_text,
 )
-from kdyno.verbs.subject import found, is_fetched, pushed, store, store_needed, stored_run
+from kdyno.verbs.subject import find_run, is_fetched, pushed, store, store_needed, stored_run
 from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import site_line
 
@@ -115,7 +115,7 @@ def report(
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
         raise UsageError(f"{chosen.name} is not text for a terminal: add -o FILE{chosen.suffix}")
     check_scoring(scoring, chosen.name if chosen else None)
-    subject = found(run, runs)
+    subject = find_run(run, runs)
     verdict = subject.verdict()
     if verdict is None:
         if subject.is_being_written():

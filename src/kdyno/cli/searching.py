@@ -103,7 +103,7 @@ def keep_answer(folder: Path, states: Sequence[State]) -> tuple[str, str]:
 
 def deepest(states: Sequence[State]) -> State:
     """Of a search and those inside merges: the one that names the commit."""
-    return next((it for it in reversed(states) if answer.cause(it)), states[0])
+    return next((state for state in reversed(states) if answer.cause(state)), states[0])
 
 
 def searched(folder: Path, state: State, options: Options, execute: Execute) -> Iterator[State]:
@@ -260,8 +260,8 @@ def _absolute(source: str) -> str:
 
 def _folder(name: str, runs: Path) -> Path:
     """Of the search that a person means. UsageError where there is none."""
-    searches = sorted(it.parent for it in runs.glob(f"*/{STATE}"))
-    names = [it.name for it in searches]
+    searches = sorted(file.parent for file in runs.glob(f"*/{STATE}"))
+    names = [folder.name for folder in searches]
     if name == "last" and searches:
         return searches[-1]
     if Path(name, STATE).is_file():

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kdyno import sandbox, whole
-from kdyno.command import capture, require, shown, stream
+from kdyno.command import capture, require, stream
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
 from kdyno.kernels import image as images
 from kdyno.kernels import layout, leavings
@@ -189,7 +190,7 @@ class _Build:
         command += [*_FIXED, *arguments]
         if defaults:
             command = ["sh", "-c", 'yes "" | "$@"', "sh", *command]
-        self.commands.append(shown(command))
+        self.commands.append(shlex.join(command))
         compiled, own = compile_cache(self.cache, self.recipe.foreign)
         inside = sandbox.require()
         environment = {
@@ -268,7 +269,7 @@ def build(
 def _find(cache: Path, recipe: Recipe, links: int) -> Image | None:
     """With as many links; None where any of them is missing."""
     wanted = (recipe, *_linked(recipe, links))
-    present = [image for it in wanted if (image := images.find(cache, it)) is not None]
+    present = [image for digest in wanted if (image := images.find(cache, digest)) is not None]
     return replace(present[0], links=tuple(present[1:])) if len(present) == links + 1 else None
 
 
@@ -300,7 +301,7 @@ def configure_all(
     none: LostOptions, BuildError where Kconfig itself fails.
     """
     problems: dict[str, KdynoError] = {}
-    todo = {name: it for name, it in recipes.items() if final_config(cache, it) is None}
+    todo = {name: recipe for name, recipe in recipes.items() if final_config(cache, recipe) is None}
     if todo:
         require("make", "to build kernels")
         sandbox.require()
@@ -425,9 +426,9 @@ def _configure(job: _Build) -> None:
     same Kconfig and run the same foreign code: that takes four times as long as one configuration.
     """
     dotconfig = job.obj / ".config"
-    if known := _known_config(job.cache, job.recipe):
+    if config := _known_config(job.cache, job.recipe):
         job.obj.mkdir(exist_ok=True)
-        content = known.read_bytes()
+        content = config.read_bytes()
         if not dotconfig.exists() or leavings.read(job.obj, ".config") != content:
             leavings.write(dotconfig, content)
         return

@@ -231,7 +231,9 @@ def lay(tree: Path, changes: Changes, folder: Path, fresh: Set[str]) -> Binds:
     structural: set[str] = set()  # folders in which a file appears or disappears
     for path, content in changes.files.items():
         if content is None or not (tree / path).exists():
-            parent = next(it for it in PurePosixPath(path).parents if (tree / it).is_dir())
+            parent = next(
+                folder for folder in PurePosixPath(path).parents if (tree / folder).is_dir()
+            )
             structural.add("" if str(parent) == "." else str(parent))
     copies: dict[str, Path] = {}
     for root in sorted(structural):

@@ -80,7 +80,7 @@ def missing_clang() -> str | None:
     compilers = _present("clang", *_CLANGS)
     if not compilers:
         return "no clang on PATH"
-    newest = max(compilers, key=lambda it: it.numbers or ())
+    newest = max(compilers, key=lambda compiler: compiler.numbers or ())
     if (newest.numbers or TODAYS) >= TODAYS:
         return None
     return f"{newest.version}, and Linux 7 wants {TODAYS[0]} or later"
@@ -97,7 +97,7 @@ def _least_clang(tree: Path) -> tuple[int, ...] | None:
         return None
     part = re.search(r"^llvm\)(.*?);;", script, re.MULTILINE | re.DOTALL)
     versions = re.findall(r"echo ([0-9]+)\.([0-9]+)\.([0-9]+)", part[1]) if part else []
-    return min((tuple(map(int, it)) for it in versions), default=None)
+    return min((tuple(map(int, number)) for number in versions), default=None)
 
 
 @functools.cache
@@ -106,7 +106,7 @@ def identify(name: str) -> Compiler:
     path = shutil.which(name) if _NAME.match(name) else None
     if path is None:
         names = ("gcc", "clang", *(f"gcc-{number}" for number in range(8, 20)), *_CLANGS[::-1])
-        there = ", ".join(it for it in names if shutil.which(it)) or "none"
+        there = ", ".join(name for name in names if shutil.which(name)) or "none"
         raise UsageError(
             f"compiler {name!r} is not on this machine (found: {there}). "
             "Install it, or name one of those under `compiler`.",
@@ -129,7 +129,9 @@ def refusal(compiler: Compiler, flags: str, word_bits: int) -> str | None:
     result = capture(confined([*argv, "-x", "c", "/dev/null"], reads=[Path(compiler.path)]))
     if result.status == 0:
         return None
-    lines = [it.partition("error: ")[2] for it in result.output.splitlines() if "error: " in it]
+    lines = [
+        line.partition("error: ")[2] for line in result.output.splitlines() if "error: " in line
+    ]
     near = re.search(r"did you mean .*?\?", result.output)
     text = "; ".join(dict.fromkeys(lines)) or result.output.strip()[-300:] or "it failed"
     if near and near[0] not in text:

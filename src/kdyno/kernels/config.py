@@ -171,7 +171,7 @@ class LostOptions(UsageError):
 def options(tree: Path, changes: Changes, arch: Arch) -> dict[str, Option]:
     """Every option that the changed tree's Kconfig declares for ``arch``: those in the files that
     its top one leads to."""
-    word = next((it.removeprefix("ARCH=") for it in arch.make if it.startswith("ARCH=")), "")
+    word = next((word.removeprefix("ARCH=") for word in arch.make if word.startswith("ARCH=")), "")
     family = {"x86_64": "x86", "i386": "x86"}.get(word, word)
     declared: dict[str, Option] = {}
     waiting, visited = ["Kconfig"], set[str]()
@@ -211,7 +211,7 @@ def _declared(text: str, declared: dict[str, Option]) -> list[str]:
                 help_columns = 0
             elif word in ("config", "menuconfig"):
                 option = declared.setdefault(f"CONFIG_{rest.strip()}", Option())
-                option.depends += [it for level in around for it in level]
+                option.depends += [condition for level in around for condition in level]
             elif word in ("if", "menu", "choice"):
                 around.append([rest] if word == "if" else [])
                 option = None
@@ -238,7 +238,7 @@ def never(wish: Wish, declared: Mapping[str, Option], arch: Arch) -> str | None:
         return None
     if option is None:
         # Without the prefix, which would make every short name look near.
-        names = [it.removeprefix("CONFIG_") for it in declared]
+        names = [symbol.removeprefix("CONFIG_") for symbol in declared]
         near = meant(wish.option.removeprefix("CONFIG_"), names, "; nearest: CONFIG_{}")
         return f"a kernel of arch {arch.name} has no such option{near}"
     form, allowed = _FORMS.get(option.kind, (".*", ""))
@@ -263,9 +263,9 @@ def lost_options(
         symbols = dict.fromkeys(_SYMBOL.findall(" ".join(option.depends)))
         if not symbols:
             return f"it became {got}: another option selects it"
-        here = [f"{it}={values.get(f'CONFIG_{it}', 'n')}" for it in symbols]
+        here = [f"{symbol}={values.get(f'CONFIG_{symbol}', 'n')}" for symbol in symbols]
         # First what may be missing; an expression can hold without some of it.
-        here.sort(key=lambda it: not it.endswith("=n"))
+        here.sort(key=lambda text: not text.endswith("=n"))
         needs = " && ".join(dict.fromkeys(option.depends))
         return f"it became {got}; it depends on {needs[:200]}, and here {', '.join(here[:_SHOWN])}"
 
@@ -291,7 +291,7 @@ def nearest_sysctl(tree: Path, name: str) -> str | None:
 
 def _searched(tree: Path, words: list[str], folders: Iterable[str]) -> tuple[int, str]:
     """(status, output) of grep over C files: status 1 where there is no match."""
-    places = [str(tree / it) for it in folders if (tree / it).is_dir()]
+    places = [str(tree / folder) for folder in folders if (tree / folder).is_dir()]
     if not places:
         return 1, ""
     argv = ["grep", "-rs", "--include=*.[ch]", *words, "--", *places]

@@ -61,8 +61,8 @@ def missing(requires: Iterable[str]) -> tuple[str, ...]:
 
 # A compiler's -mX and the feature in /proc/cpuinfo that the code then needs.
 _MACHINE_FLAGS = {
-    **{f"-m{it}": it for it in ("avx", "avx2", "fma", "bmi1", "bmi2", "ssse3", "sse2")},
-    **{f"-mavx512{it}": f"avx512{it}" for it in ("f", "bw", "dq", "vl", "cd")},
+    **{f"-m{name}": name for name in ("avx", "avx2", "fma", "bmi1", "bmi2", "ssse3", "sse2")},
+    **{f"-mavx512{name}": f"avx512{name}" for name in ("f", "bw", "dq", "vl", "cd")},
     "-msse4.1": "sse4_1",
     "-msse4.2": "sse4_2",
 }
@@ -70,7 +70,7 @@ _MACHINE_FLAGS = {
 
 def needed_by(cflags: str) -> tuple[str, ...]:
     """Features without which code that was compiled with these flags may die: ``-mavx2`` …"""
-    return tuple(_MACHINE_FLAGS[it] for it in cflags.split() if it in _MACHINE_FLAGS)
+    return tuple(_MACHINE_FLAGS[flag] for flag in cflags.split() if flag in _MACHINE_FLAGS)
 
 
 def has_amx() -> bool:

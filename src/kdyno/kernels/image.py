@@ -349,7 +349,9 @@ def _different_files(trunk: _Trunk, target: _Trunk) -> frozenset[str] | None:
         except (OSError, ValueError):
             return None
     # A link has no time stamp of its own that make would look at.
-    usable = len(files) <= MOST_FILES and not any((target.tree / it).is_symlink() for it in files)
+    usable = len(files) <= MOST_FILES and not any(
+        (target.tree / file).is_symlink() for file in files
+    )
     return frozenset(files) if usable else None
 
 

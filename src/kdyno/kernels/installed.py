@@ -177,7 +177,7 @@ def _of_file(request: Request, file: Path) -> Image:
                 install = {"dpkg-deb": "dpkg"}.get(missing, missing)
                 raise ToolError(f"image {origin} needs {missing}: apt-get install {install}")
         request.progress(f"unpacking {file.name}", None)
-        places = (shlex.quote(str(it.absolute())) for it in (file, into))
+        places = (shlex.quote(str(path.absolute())) for path in (file, into))
         line = f"{reader} | head -c {MOST_BYTES} | {writer}".format(*places)
         # tar and cpio fail where they are given no whole archive.
         trees.run(confined(["sh", "-c", line], reads=[file], writes=[into]), called=[line])

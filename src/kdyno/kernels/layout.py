@@ -77,7 +77,7 @@ def drawn(script: str, sections: Sections, seed: int) -> str:
     for kind in _APART:
         lines: list[str] = []
         for path in sorted(sections, key=lambda path: _number(seed, path)):
-            for name in sorted(sections[path], key=lambda it: _number(seed, path, it)):
+            for name in sorted(sections[path], key=lambda name: _number(seed, path, name)):
                 if name != kind and (kind != ".text" or name in _APART):
                     continue
                 number = _number(seed, "padding", path, name)
@@ -102,7 +102,7 @@ def _sections(content: bytes, path: str) -> tuple[str, ...]:
         table = leavings.sections(content) if content[:4] == leavings.OBJECT_64[:4] else []
     except ValueError as problem:
         raise BuildError(f"{path}: the build left no object that can be read") from problem
-    code = (it.name for it in table if it.code and it.content)
+    code = (section.name for section in table if section.code and section.content)
     functions = ((name, _FUNCTION.fullmatch(name)) for name in code)
     return tuple(
         name

@@ -36,7 +36,14 @@ def needed(image: Image, names: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
 
     def add(name: str, by: str, soft: bool = False) -> None:
         # The kernel asks for crc32c and the like by an alias; generic code answers everywhere.
-        own = next((it for it in (name, f"{name}_generic") if it in files or it in builtin), None)
+        own = next(
+            (
+                module
+                for module in (name, f"{name}_generic")
+                if module in files or module in builtin
+            ),
+            None,
+        )
         if own is None and not soft:
             raise UsageError(
                 f"image {image.build.get('source')}: its kernel has no {name}, neither built in "

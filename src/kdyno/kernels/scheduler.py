@@ -104,7 +104,7 @@ def build(scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path) -> 
         (work / "vmlinux.h").write_bytes(run(loader / "loader", "header", kernel))
         target = f"{name}.bpf.o"
         # The same bytes wherever the folders lie.
-        plain = [f"-ffile-prefix-map={it}={it.name}" for it in (work, loader)]
+        plain = [f"-ffile-prefix-map={folder}={folder.name}" for folder in (work, loader)]
         includes = [f"-I{work}", f"-I{loader}"]
         run(
             clang.path,

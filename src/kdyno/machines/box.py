@@ -306,9 +306,8 @@ def state_of(text: str) -> State | None:
 def fields_of(text: str) -> dict[str, str]:
     """Lines of a name, a tab and a value; what is no such line is left out."""
     pairs = map(_FIELD.fullmatch, text.splitlines())
-    return {
-        pair[1]: "".join(it for it in pair[2].strip() if it.isprintable()) for pair in pairs if pair
-    }
+    fields = (pair.groups() for pair in pairs if pair)
+    return {name: "".join(filter(str.isprintable, value.strip())) for name, value in fields}
 
 
 def cpus_of(text: str) -> list[int]:
@@ -369,28 +368,28 @@ def own_config(hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool)
     return config, "\n".join(modules)
 
 
-def lacks(found: Mapping[str, str], settings: Settings) -> list[str]:
+def lacks(fields: Mapping[str, str], settings: Settings) -> list[str]:
     """What keeps kdyno from booting kernels on a box, each with the way out."""
     problems = []
-    if found.get("arch") != "x86_64":
-        problems.append(f"it is {found.get('arch') or 'no known machine'}; kdyno boots x86_64")
-    if not found.get("systemd"):
+    if fields.get("arch") != "x86_64":
+        problems.append(f"it is {fields.get('arch') or 'no known machine'}; kdyno boots x86_64")
+    if not fields.get("systemd"):
         problems.append("it does not run systemd, whose `systemctl kexec` stops services first")
-    if not found.get("kexec"):
+    if not fields.get("kexec"):
         problems.append("there is no kexec: install kexec-tools")
-    if found.get("kexec_disabled") != "0":
+    if fields.get("kexec_disabled") != "0":
         problems.append("its kernel refuses kexec (kernel.kexec_load_disabled) until it is reset")
-    if found.get("lockdown", "") not in ("", "none"):
+    if fields.get("lockdown", "") not in ("", "none"):
         problems.append(
-            f"its kernel is locked down ({found['lockdown']}), which refuses kexec of kernels that "
-            "are not signed: Secure Boot has to be off"
+            f"its kernel is locked down ({fields['lockdown']}), which refuses kexec of kernels "
+            "that are not signed: Secure Boot has to be off"
         )
-    if not found.get("bwrap") and not found.get("bus"):
+    if not fields.get("bwrap") and not fields.get("bus"):
         problems.append(
             "it has neither bubblewrap nor D-Bus, so that cases would run without any confinement: "
             "install bubblewrap"
         )
-    if not found.get("watchdog") and settings.watchdog:
+    if not fields.get("watchdog") and settings.watchdog:
         problems.append(
             "there is no watchdog, so a kernel that hangs needs somebody who resets the box. "
             '[box] watchdog = false accepts that; power = "COMMAND" resets it from here'
@@ -398,9 +397,9 @@ def lacks(found: Mapping[str, str], settings: Settings) -> list[str]:
     return problems
 
 
-def disturbing(found: Mapping[str, str]) -> list[str]:
+def disturbing(fields: Mapping[str, str]) -> list[str]:
     """What is worth knowing of a box before it measures, and prevents nothing."""
-    get, notes = found.get, []
+    get, notes = fields.get, []
     if not get("own_kernel"):
         notes.append("its kernel is not in /boot: see that a reset ends in a kernel you trust")
     if not get("pstore"):
@@ -549,7 +548,7 @@ class Box(Built):
             packed = image.folder / KEXEC.name
             files = [packed] if packed.is_file() else [image.vmlinuz, *_below(image.modules)]
             if digest not in ready:
-                size_bytes = sum(it.stat().st_size for it in files)
+                size_bytes = sum(file.stat().st_size for file in files)
                 free_bytes = int(self._facts.get("free_kb") or 0) << 10
                 # The copy, and as much again for the initramfs that is made of it.
                 if free_bytes < 2 * size_bytes + _SPARE_BYTES:
@@ -584,7 +583,7 @@ class Box(Built):
 
     def _refuse_named_root(self, name: str) -> None:
         own = self._own
-        root = next((it for it in own.words if it.startswith("root=")), "") if own else ""
+        root = next((word for word in own.words if word.startswith("root=")), "") if own else ""
         if root.startswith(("root=UUID=", "root=LABEL=", "root=/dev/mapper/")):
             raise ToolError(
                 f"{name} has no modules and so no initramfs, and the box's {root} is nothing that "
@@ -592,18 +591,18 @@ class Box(Built):
             )
 
     def host_facts(self) -> facts.Facts:
-        own, found = self._own, self._facts
+        own, fields = self._own, self._facts
         named = ("cpu_model", "cpu_microcode", "governor", "turbo", "smt", "pstore")
-        known: facts.Facts = {name: found[name] for name in named if found.get(name)}
-        identity = found.get("machine_id", "")
+        values: facts.Facts = {name: fields[name] for name in named if fields.get(name)}
+        identity = fields.get("machine_id", "")
         if len(identity) >= 32:
-            known["machine_id"] = facts.machine_name(identity)
+            values["machine_id"] = facts.machine_name(identity)
         return {
-            **known,
+            **values,
             "host_kernel": own.release if own else "",
-            "host_arch": found.get("arch", ""),
-            "cpus": float(len(cpus_of(found.get("cpus", "")))),
-            "memory_bytes": float(found.get("memory_kb") or 0) * 1024,
+            "host_arch": fields.get("arch", ""),
+            "cpus": float(len(cpus_of(fields.get("cpus", "")))),
+            "memory_bytes": float(fields.get("memory_kb") or 0) * 1024,
             "box": self._host,
         }
 
@@ -644,13 +643,13 @@ class Box(Built):
         if failed is None:
             quiet = "quiet" if self._settings.quiet else ""
             self._remote.ask(_HOLD, str(int(limit_s)))
-            found = fields_of(self._remote.ask(_SETTLE, quiet).text)
-            online = cpus_of(found.pop("cpus", ""))
+            fields = fields_of(self._remote.ask(_SETTLE, quiet).text)
+            online = cpus_of(fields.pop("cpus", ""))
             cpus = online[-self._cpus(plan.variant) :]
             others = [cpu for cpu in online if cpu not in cpus]
             if quiet and others:
                 moved = self._remote.ask(_AWAY, ",".join(map(str, others))).text.strip()
-                found["quiet_interrupts"] = f"{moved[:10]} moved off the measured CPUs"
+                fields["quiet_interrupts"] = f"{moved[:10]} moved off the measured CPUs"
             if plan.job.counters or plan.job.metric:
                 self._remote.ask(_SYSCTL, "kernel/perf_event_paranoid", "1")
             sysctls = [
@@ -663,7 +662,7 @@ class Box(Built):
                 answer = self._remote.ask(_EMPTY_FOLDER, str(size_kb), str(HOST.uid))
                 if answer.status:
                     failed = Diagnosis("job-refused", f"{{disk}}: {answer.last}")
-            settings = {**found, "box_cpus": ",".join(map(str, cpus))}
+            settings = {**fields, "box_cpus": ",".join(map(str, cpus))}
             settings["boot"] = "firmware" if self._fresh else "kexec"
         request = BoxJob(
             **vars(plan) | {"job": replace(plan.job, sysctl=())},
@@ -897,4 +896,4 @@ class Box(Built):
 
 
 def _below(folder: Path) -> list[Path]:
-    return [it for it in folder.rglob("*") if it.is_file() and not it.is_symlink()]
+    return [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]

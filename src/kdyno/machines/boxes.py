@@ -38,8 +38,8 @@ class Boxes:
     def probe(self, notice: Callable[[str], None]) -> None:
         for box in self._boxes.values():
             box.probe(notice)
-        known = [box.host_facts().get("machine_id", host) for host, box in self._boxes.items()]
-        if len(set(known)) < len(known):
+        identities = [box.host_facts().get("machine_id", host) for host, box in self._boxes.items()]
+        if len(set(identities)) < len(identities):
             raise ToolError(f"{' and '.join(self._boxes)} are names of one and the same box")
 
     def several(self) -> Mapping[str, facts.Facts]:
@@ -53,7 +53,9 @@ class Boxes:
         return {name: value for name, value in common.items() if isinstance(value, float | str)}
 
     def caveats(self) -> tuple[Flag, ...]:
-        return tuple(dict.fromkeys(it for box in self._boxes.values() for it in box.caveats()))
+        return tuple(
+            dict.fromkeys(caveat for box in self._boxes.values() for caveat in box.caveats())
+        )
 
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
         return tuple(self._boxes.values())[plan.block % len(self._boxes)].open(plan, listener)

@@ -116,9 +116,11 @@ def _taken(names: list[str], held: list[socket.socket | int]) -> str | None:
                 _release(held)
                 return name
     if names == [_LOCK]:
-        there = [*(it[1:] for it in _sockets()), *_names(_file(_LOCK).parent)]
+        there = [*(name[1:] for name in _sockets()), *_names(_file(_LOCK).parent)]
         cpu = re.compile(re.escape(_LOCK[1:]) + "-[0-9]+")
-        return next((f"\0{it}" for it in there if cpu.fullmatch(it) and _is_held(f"\0{it}")), None)
+        return next(
+            (f"\0{name}" for name in there if cpu.fullmatch(name) and _is_held(f"\0{name}")), None
+        )
     if not _is_held(_LOCK):
         return None
     _release(held)

@@ -338,7 +338,9 @@ def _conclude(
         ended, report = replace(ended, status=int(report.get("status", ended.status))), {}
     failure = boot.failure(text, ended, transcript)
     wall_s = boot.booting_s + ended.wall_s
-    user_s, sys_s = (us / 1e6 if (us := report.get(it)) is not None else None for it in _TIMES)
+    user_s, sys_s = (
+        us / 1e6 if (us := report.get(field)) is not None else None for field in _TIMES
+    )
     maxrss_kb = report.get("maxrss_kb")
     flags = [BootFlag(kind="kernel-warning", text=line) for line in boot.warnings(text)]
     flags += [BootFlag(kind="guest-channel", text=line) for line in transcript.anomaly_texts]

@@ -107,7 +107,7 @@ class HostJob(Boot):
             HOST,
             argv,
             ground,
-            read_only=(*named(*(it.args for it in self.job.cases)), (self.program, program)),
+            read_only=(*named(*(case.args for case in self.job.cases)), (self.program, program)),
             file=(job, file),
             shared=_SHARED,
             disk=f"{_SHARED}/disk",

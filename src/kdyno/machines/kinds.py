@@ -79,7 +79,7 @@ class Kind:
 
 def of_command_line(name: str, what: str) -> None:
     """UsageError for a kind that a command line cannot name. what: it is wanted for."""
-    kinds = [it.name for it in KINDS.values() if it.builds and not it.remote]
+    kinds = [kind.name for kind in KINDS.values() if kind.builds and not kind.remote]
     if name in kinds:
         return
     more = ""

@@ -76,7 +76,10 @@ def _libraries(source: Path) -> str:
         for line in file.read_text(encoding="utf-8").splitlines()[:5]:
             if line.startswith(_PACKAGES):
                 packages |= {*line.removeprefix(_PACKAGES).split()}
-    versions = {it: capture(["pkg-config", "--modversion", it]).output for it in sorted(packages)}
+    versions = {
+        package: capture(["pkg-config", "--modversion", package]).output
+        for package in sorted(packages)
+    }
     return "".join(f"{package} {version}" for package, version in versions.items())
 
 

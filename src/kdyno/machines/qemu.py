@@ -351,7 +351,7 @@ class QemuBoot(Boot):
     def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
         cause = super().failure(console, ended, transcript)
         if cause is not None and cause.reason == "no-result" and transcript.hello is None:
-            lines = [it for it in tail(console).splitlines() if it.startswith(_REFUSED)]
+            lines = [line for line in tail(console).splitlines() if line.startswith(_REFUSED)]
             if lines:
                 return Diagnosis("emulator", lines[-1])
         return cause

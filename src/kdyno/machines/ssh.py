@@ -54,7 +54,7 @@ class Answer:
     @property
     def last(self) -> str:
         """The last line of what went wrong, for messages."""
-        lines = [it for it in (self.complaint or self.text).splitlines() if it.strip()]
+        lines = [line for line in (self.complaint or self.text).splitlines() if line.strip()]
         return (
             "".join(letter for letter in lines[-1] if letter.isprintable())[:300] if lines else ""
         )

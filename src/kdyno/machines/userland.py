@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from kdyno import whole
-from kdyno.command import capture, shown, started, stream
+from kdyno.command import capture, started, stream
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import userland_of
 from kdyno.kernels.sources import debian
@@ -151,7 +152,7 @@ def _bootstrap(request: str, packages: Sequence[str], home: Path, progress: Prog
         "requested": list(packages),
         "packages": text.count("\nVersion: "),
         "versions": hashlib.sha256("\n".join(versions).encode()).hexdigest(),
-        "command": shown(["mmdebstrap", *packages]),
+        "command": shlex.join(["mmdebstrap", *packages]),
     }
     (home / "userland.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
 

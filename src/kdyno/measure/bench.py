@@ -384,7 +384,9 @@ def _lacking(
         why = ""
         if missing := [need for need in case.needs if not _exists(need, programs, root)]:
             how = f": apt-get install {case.install}" if case.install else ""
-            names = ", ".join(it.removeprefix(_PROGRAMS).replace("|", " or ") for it in missing)
+            names = ", ".join(
+                program.removeprefix(_PROGRAMS).replace("|", " or ") for program in missing
+            )
             why = f"{names} {'is' if len(missing) == 1 else 'are'} not installed{how}"
         elif case.tree and tree is None:
             why = 'it compiles a kernel source: give [kernel] source = "debian:linux-source-7.3"'
@@ -402,7 +404,7 @@ def _exists(need: str, programs: Path, root: Path | None) -> bool:
     # apache2|httpd: distributions disagree about the name, and one is enough.
     # A link may lead elsewhere on this machine than in its own root.
     folders = [root / folder[1:] for folder in ENVIRONMENT["PATH"].split(":")]
-    return any(os.path.lexists(it / name) for it in folders for name in need.split("|"))
+    return any(os.path.lexists(folder / name) for folder in folders for name in need.split("|"))
 
 
 def _prepared(

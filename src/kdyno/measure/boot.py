@@ -8,6 +8,7 @@ is the work of all.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +17,6 @@ from functools import partial
 from typing import Literal
 
 from kdyno import deferred
-from kdyno.command import shown
 from kdyno.errors import ToolError
 from kdyno.machines.machine import Alive, Listener, Outcome, Plan, run_to_end
 from kdyno.measure.bench import COUNT_S, PARTS, Bench, plan_of
@@ -191,7 +191,7 @@ def record_of(
         layout=plan.layout + 1 if bench.experiment.measure.layouts else 0,
     )
     boot = BootRecord(job=job, host=host.model_copy(update={"flags": flags}), samples=samples)
-    return boot, f"$ {shown(outcome.command)}\n".encode() + outcome.console
+    return boot, f"$ {shlex.join(outcome.command)}\n".encode() + outcome.console
 
 
 def now() -> str:
@@ -214,7 +214,7 @@ def calibrated(
     Cases that already have a number keep it. Cases that cannot run are left out, said aloud;
     ToolError when none is left or the boot fails.
     """
-    jobs = tuple(it if it.operations else replace(it, seconds=seconds) for it in bench.runnable)
+    jobs = tuple(job if job.operations else replace(job, seconds=seconds) for job in bench.runnable)
     name = bench.experiment.baseline
     outcome = boot(bench, plan_of(bench, name, jobs))
     if outcome.host.status != "ok":
@@ -258,7 +258,9 @@ def with_fixed_work(
     baseline, or as an earlier part of the run had it."""
     if not bench.counts:
         return bench, manifest
-    operations = {f"{it.suite}/{it.case}": it.operations for it in manifest.cases if it.operations}
+    operations = {
+        f"{case.suite}/{case.case}": case.operations for case in manifest.cases if case.operations
+    }
     bench = with_counted_work(bench, operations, notify)
     return bench, manifest.model_copy(update={"cases": bench.infos})
 

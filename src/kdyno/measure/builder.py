@@ -158,13 +158,23 @@ def check(
         notes += _check_twins(experiment, mistakes)
     mistakes.raise_any()
     absent = [name for name, part in (*trees.items(), *shipped.items()) if part is None]
-    images = {it.name: image for it in experiment.variants if (image := shipped.get(it.image))}
+    images = {
+        variant.name: image
+        for variant in experiment.variants
+        if (image := shipped.get(variant.image))
+    }
     firsts: dict[object, str] = {}
-    for it in experiment.variants:
-        if it.name in images:
-            alike = (images[it.name].digest, it.cmdline, it.sysctl, it.cpus, it.program_bits)
-            if (first := firsts.setdefault(alike, it.name)) != it.name:
-                notes.append(f"{it.name} is the same kernel as {first}: both are {it.image}")
+    for each in experiment.variants:
+        if each.name in images:
+            alike = (
+                images[each.name].digest,
+                each.cmdline,
+                each.sysctl,
+                each.cpus,
+                each.program_bits,
+            )
+            if (first := firsts.setdefault(alike, each.name)) != each.name:
+                notes.append(f"{each.name} is the same kernel as {first}: both are {each.image}")
     return Recipes(recipes, skipped, tuple(dict.fromkeys(notes)), tuple(absent), images)
 
 
@@ -173,7 +183,7 @@ def _installed_image(
     variant: Variant,
     cache: Path,
     progress: Progress,
-    known: dict[str, Image | None],
+    images: dict[str, Image | None],
     refresh: bool,
     fetching: bool,
 ) -> None:
@@ -183,12 +193,12 @@ def _installed_image(
             f"variant {variant.name!r}: [layout] (--layouts) links kernels that kdyno builds, and "
             "an image is linked already"
         )
-    if variant.image not in known:
-        known[variant.image] = None
+    if variant.image not in images:
+        images[variant.image] = None
         spec = _image_spec(variant.image)
         if fetching or _image_at_hand(spec, cache):
-            known[variant.image] = _fetch_image(spec, cache, progress, refresh=refresh)
-    image = known[variant.image]
+            images[variant.image] = _fetch_image(spec, cache, progress, refresh=refresh)
+    image = images[variant.image]
     if image is None:
         return
     if image.arch != variant.arch:
@@ -219,7 +229,13 @@ def _with_own_config(
     where the machine would have to be asked. UsageError for a machine that has none."""
     machine = experiment.machine
     owner = next(
-        (it for it in KINDS.values() for part in variant.config if it.own_name == part.origin), None
+        (
+            kind
+            for kind in KINDS.values()
+            for part in variant.config
+            if kind.own_name == part.origin
+        ),
+        None,
     )
     recipe = recipe_of(variant, tree)
     if owner is None:
@@ -274,7 +290,7 @@ def _place(variant: Variant, key: str, mistakes: Mistakes) -> KeyPath:
     tables += [("variant", variant.name.partition("+")[0]), ("kernel",)]
     has = mistakes.positions.has
     own = next((table for table in tables if has(table)), tables[0])
-    return next(((*it, key) for it in tables if has((*it, key))), own)
+    return next(((*table, key) for table in tables if has((*table, key))), own)
 
 
 def _check_words(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) -> None:

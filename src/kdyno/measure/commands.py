@@ -116,7 +116,7 @@ def option_of(path: KeyPath) -> str:
         return f"-k {short}=…"
     if path[0] == "suite":
         return f"--{path[2]}" if len(path) > 2 and path[2] != "command" else "the command"
-    return next((it for key, it in _OPTIONS.items() if path[:2] == key), spelled(path))
+    return next((option for key, option in _OPTIONS.items() if path[:2] == key), spelled(path))
 
 
 def in_guest(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
@@ -148,10 +148,10 @@ def _variant(shorthand: str, folder: Path) -> tuple[str, list[str]]:
         if part == STOCK and len(parts) == 1:
             return STOCK, []
         if not equals or key not in _KEYS or not value.strip():
-            hint = meant(key, [*(f"{known}=" for known in _KEYS), STOCK], " Did you mean {}?")
+            hint = meant(key, [*(f"{name}=" for name in _KEYS), STOCK], " Did you mean {}?")
             raise UsageError(
                 f"-k {shorthand}: {part!r} is not a kernel.{hint} A kernel is {STOCK}, or "
-                f"{', '.join(f'{known}=…' for known in _KEYS)}, several joined by commas"
+                f"{', '.join(f'{name}=…' for name in _KEYS)}, several joined by commas"
             )
         if key in values and key not in (*_LISTS, "sysctl"):
             raise UsageError(f"-k {shorthand}: {key} is there twice")

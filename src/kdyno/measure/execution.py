@@ -60,7 +60,7 @@ class Listener:
     fetching: Callable[[str, float | None], None] = lambda _text, _part: None
     building: Callable[[BuildProgress], None] = lambda _value: None
     measuring: Callable[[Status], None] = lambda _value: None
-    told: Callable[[str], None] = lambda _value: None
+    notify: Callable[[str], None] = lambda _value: None
     started: Callable[[Path], None] = lambda _value: None
 
 
@@ -86,7 +86,7 @@ class Options:
 
 def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
     """Run ``experiment`` from its sources to its verdict."""
-    notify = options.listener.told
+    notify = options.listener.notify
     sandbox.require()
     KINDS[experiment.machine.kind].place(experiment.cpus)
     check_machine(experiment, cases_of(experiment, suites))
@@ -151,7 +151,7 @@ def _bench(
         tree = tree_of(experiment, recipes)
     else:
         tree = tree_for_cases(experiment, suites, options.cache, options.listener.fetching)
-    notify = options.listener.told
+    notify = options.listener.notify
     fetching = options.listener.fetching
     return bench_of(experiment, suites, built.images, tree, options.cache, notify, fetching)
 
@@ -166,7 +166,7 @@ def built_of(experiment: Experiment, recipes: Recipes, options: Options) -> Buil
         options.cache,
         jobs=options.jobs,
         report=options.listener.building,
-        notify=options.listener.told,
+        notify=options.listener.notify,
     )
 
 
@@ -175,7 +175,7 @@ def session(bench: Bench, what: str, options: Options) -> Iterator[None]:
     """The bench's machine, or its CPUs of this one, for ``what`` alone, with kdyno on CPUs of its
     own; waits for it, or ToolError, as the options say. The machine is probed."""
     everything = os.sched_getaffinity(0)
-    notify = options.listener.told
+    notify = options.listener.notify
     cpus = frozenset(everything) if options.beside else None
     remote = KINDS[bench.experiment.machine.kind].remote
     here = nullcontext() if remote else measuring(what, wait=options.wait, tell=notify, cpus=cpus)
@@ -211,7 +211,7 @@ def resume(
         recipes = check(experiment, options.cache, options.listener.fetching)
         if (name := changed(experiment, recipes, manifest.images)) is not None:
             raise _changed(path, name)
-        measured = {name: it for name, it in recipes.of.items() if name in manifest.images}
+        measured = {name: recipe for name, recipe in recipes.of.items() if name in manifest.images}
         built = built_of(experiment, replace(recipes, of=measured), options)
     bench = _bench(experiment, suites, recipes, built, options)
     if not builds and manifest.images != bench.digests:
@@ -266,7 +266,7 @@ def _measure(
         host = {**own, "sandbox": manifest.host.get("sandbox", True)}
         machines = {name: dict(facts) for name, facts in bench.machine.several().items()}
         manifest = manifest.model_copy(update={"host": host, "machines": machines})
-    bench, manifest = with_fixed_work(bench, manifest, options.listener.told)
+    bench, manifest = with_fixed_work(bench, manifest, options.listener.notify)
     if bench.counts:
         ticks = ticks_of(bench.images, bench.jobs)
         manifest = probed(manifest, ticks, bench.machine.emulator)

@@ -55,9 +55,9 @@ class Extent:
 def extent(experiment: Experiment) -> Extent:
     """The predicted extent of ``experiment``, overrides applied."""
     images = {
-        dataclasses.replace(it, name="", levels=(), cmdline="", sysctl=(), cpus=None)
-        for it in experiment.variants
-        if not it.image
+        dataclasses.replace(variant, name="", levels=(), cmdline="", sysctl=(), cpus=None)
+        for variant in experiment.variants
+        if not variant.image
     }
     variants = len(experiment.variants) + experiment.measure.calibrate
     measure_s = experiment.measure.max_boots * block_s(experiment)
@@ -100,8 +100,8 @@ def too_short(experiment: Experiment) -> str | None:
 
 def question(experiment: Experiment) -> str | None:
     """What to ask before a very large experiment; None for one that needs no asking."""
-    found = extent(experiment)
-    return f"{experiment.name} has {found.text}" if found.variants > ASK_ABOVE else None
+    size = extent(experiment)
+    return f"{experiment.name} has {size.text}" if size.variants > ASK_ABOVE else None
 
 
 IMAGE_BYTES = 60_000_000
@@ -131,7 +131,7 @@ class Cost:
 
 def cost(experiment: Experiment, recipes: Recipes, cache: Path) -> Cost:
     """Of ``experiment``, overrides applied, with what the cache holds now."""
-    folder = next(it for it in (cache, *cache.parents) if it.exists())
+    folder = next(path for path in (cache, *cache.parents) if path.exists())
     free_bytes = shutil.disk_usage(folder).free
     if not KINDS[experiment.machine.kind].builds:
         return Cost(0, 0, 0.0, 0, 0, free_bytes, recipes.absent)
@@ -167,7 +167,7 @@ def cost(experiment: Experiment, recipes: Recipes, cache: Path) -> Cost:
     building = len(missing) + unseen
     disk_bytes = building * (statistics.median(sizes) if sizes else IMAGE_BYTES)
     disk_bytes += LEAST_FREE_BYTES if building else 0
-    images = {it.image for it in experiment.variants}
+    images = {variant.image for variant in experiment.variants}
     for name in recipes.absent:
         disk_bytes += INSTALLED_BYTES if name in images else KERNEL_TREE_BYTES + FETCH_BYTES
     return Cost(

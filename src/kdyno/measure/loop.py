@@ -251,7 +251,7 @@ class Loop:
         left = [name for name in self.manifest.blocks[block] if name not in complete]
         bench = self.bench.without(self._done()) if self.bench.counts else self.bench
         for at in range(0, len(left), self._at_once):
-            if names := [it for it in left[at : at + self._at_once] if self._alive(it)]:
+            if names := [name for name in left[at : at + self._at_once] if self._alive(name)]:
                 self.show(self._status(block, " and ".join(names), ""))
                 index = self.past.next_index()
                 self._keep(
@@ -264,7 +264,7 @@ class Loop:
         """(suite, case) that need no more boots: exact, or as precise as wanted, for every variant
         alive."""
         data, precision = self.past.gathered.samples(), self.bench.experiment.measure.precision
-        names = [it for it in self.question.names if it != self.question.baseline]
+        names = [name for name in self.question.names if name != self.question.baseline]
         done = set()
         for case in self.question.cases:
             pairs = [Pair(data, self.question, case, name) for name in names if self._alive(name)]

@@ -486,7 +486,7 @@ def records_of(
     """For the store. kdyno_s: CPU seconds of kdyno itself while the group was alive."""
     # What ran on the guests' CPUs beside one guest were mostly the others of its group, and kdyno,
     # which sits there between turns.
-    own_s = [(it.host.user_s or 0.0) + (it.host.sys_s or 0.0) for it in outcomes]
+    own_s = [(outcome.host.user_s or 0.0) + (outcome.host.sys_s or 0.0) for outcome in outcomes]
     records = []
     for at, (member, outcome) in enumerate(zip(members, outcomes, strict=True)):
         after = dict(outcome.host.after)

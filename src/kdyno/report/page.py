@@ -16,7 +16,6 @@ from statistics import median
 from typing import Any
 
 from kdyno import __version__
-from kdyno.command import shown as shown_command
 from kdyno.errors import KdynoError
 from kdyno.experiment import overrides as overriding
 from kdyno.kernels.installed import differing
@@ -468,7 +467,7 @@ def again_section(evidence: Evidence) -> Html | None:
         return None
     file = f"{plain.name(manifest.experiment)}.toml"
     command = run_command(file, manifest.overrides, manifest.seed)
-    boots = {name: shown_command(words) for name, words in evidence.commands.items() if words}
+    boots = {name: shlex.join(words) for name, words in evidence.commands.items() if words}
     return _section("again", evidence, file=file, command=command, boots=boots)
 
 

@@ -70,7 +70,7 @@ def stored_run(text: str, runs: Path | None) -> Run:
     return open_run(resolve(text, runs_folder(runs)))
 
 
-def found(text: str, runs: Path | None) -> Run:
+def find_run(text: str, runs: Path | None) -> Run:
     """The run that a person means: of the folder; else, unless --runs names one, of the store."""
     try:
         return stored_run(text, runs)

@@ -91,22 +91,25 @@ def watching(experiment: Experiment) -> Iterator[Listener]:
     measure = experiment.measure
     with Progress() as progress:
 
-        def told(text: str) -> None:
+        def tell(text: str) -> None:
             building.end()
             progress.note(text)
 
         def started(path: Path) -> None:
-            told(f"run: {path}")
+            tell(f"run: {path}")
 
         def measuring(status: Status) -> None:
             progress.update(_state(experiment, status, measure.max_minutes))
 
-        yield _listener(building.fetching, building.building, measuring, told, started)
+        yield _listener(building.fetching, building.building, measuring, tell, started)
     building.end()
 
 
 def executed(
-    asked: Experiment, suites: Mapping[str, Suite], options: Options, resumed: Path | None = None
+    experiment: Experiment,
+    suites: Mapping[str, Suite],
+    options: Options,
+    resumed: Path | None = None,
 ) -> tuple[Run, Verdict]:
     """A run from its beginning, or from where ``resumed`` stopped, watched; and where it lies.
 
@@ -118,16 +121,16 @@ def executed(
         begun.append(path)
         listener.started(path)
 
-    with watching(asked) as listener:
+    with watching(experiment) as listener:
         options = replace(options, listener=replace(listener, started=started))
         try:
             if resumed is not None:
-                return _resume(resumed, asked, suites, options)
-            return _execute(asked, suites, options)
+                return _resume(resumed, experiment, suites, options)
+            return _execute(experiment, suites, options)
         except (KeyboardInterrupt, Interrupted):
             if begun:
                 again = f"kdyno run --resume {begun[0].name}{where(begun[0].parent)}"
-                listener.told(f"`{again}` goes on with this run")
+                listener.notify(f"`{again}` goes on with this run")
             raise
 
 

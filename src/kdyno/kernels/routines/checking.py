@@ -139,7 +139,7 @@ def assembled(
     UsageError with gcc's words where it is not assembly, and where it brings more than a function.
     """
     folder = cache_root / "memcpy" / "objects"
-    shim = "".join(it.read_text("utf-8") for it in sorted((NATIVE / "shim").rglob("*.h")))
+    shim = "".join(header.read_text("utf-8") for header in sorted((NATIVE / "shim").rglob("*.h")))
     code = folder / f"{_digest(text, *options, shim if options else '')}.o"
     if not code.is_file():
         words = ["-c", *options, "-x", "assembler-with-cpp", "-"]
@@ -155,7 +155,7 @@ def assembled(
 def timing_program(cache_root: Path) -> Path:
     """The program that times, compiled at need."""
     sources = sorted(NATIVE.glob("*.c"))
-    texts = [it.read_text("utf-8") for it in (*sources, *sorted(NATIVE.glob("*.h")))]
+    texts = [file.read_text("utf-8") for file in (*sources, *sorted(NATIVE.glob("*.h")))]
     program = cache_root / "memcpy" / "programs" / _digest(*texts)
     if not program.is_file():
         words = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra"]
@@ -165,7 +165,9 @@ def timing_program(cache_root: Path) -> Path:
 
 def rack(contenders: Sequence[Contender], seed: int, folder: Path, cache_root: Path) -> Path:
     """A shared object with all of them, placed as ``seed`` says; written into ``folder``."""
-    objects = list(dict.fromkeys(it.object for it in contenders if it.object is not None))
+    objects = list(
+        dict.fromkeys(contender.object for contender in contenders if contender.object is not None)
+    )
     dice = random.Random(seed)
     dice.shuffle(objects)
     gaps = {size: _gap(size, cache_root) for size in GAPS}

@@ -107,7 +107,9 @@ def parse_routine(path: Path, text: str) -> Routine:
 
     UsageError when a line is missing, empty, given twice, or unknown.
     """
-    pairs = next((pairs for it in _COMMENT.findall(text) if (pairs := _LINE.findall(it))), [])
+    pairs = next(
+        (pairs for comment in _COMMENT.findall(text) if (pairs := _LINE.findall(comment))), []
+    )
     values: dict[str, str] = {}
     for key, value in pairs:
         if key not in (*_KEYS, *_OPTIONAL):
@@ -142,7 +144,12 @@ def list_routines(function: str = "memcpy") -> tuple[Routine, ...]:
     """Every routine of the project's for ``function``, by name."""
     paths = routines_folder().glob("*.S")
     routines = (parse_routine(path, path.read_text("utf-8")) for path in paths)
-    return tuple(sorted((it for it in routines if it.function == function), key=lambda it: it.name))
+    return tuple(
+        sorted(
+            (routine for routine in routines if routine.function == function),
+            key=lambda routine: routine.name,
+        )
+    )
 
 
 def find_routine(name: str, function: str = "memcpy") -> Routine:
@@ -209,7 +216,7 @@ def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
     if any(function in chosen for function in PAGES):
         for function in PAGES:
             chosen.setdefault(function, find_routine(OWN_PAGES, function))
-    return {k: v for it in chosen.values() for k, v in kernel_source(it, arch).items()}
+    return {k: v for routine in chosen.values() for k, v in kernel_source(routine, arch).items()}
 
 
 def flatten(path: Path) -> str:

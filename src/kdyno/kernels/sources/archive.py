@@ -66,7 +66,7 @@ def unpack(
     into = scratch / "unpacked"
     into.mkdir()
     magic: bytes = stream.peek(6)  # type: ignore[attr-defined]
-    packed_by = next((by for it, by in _COMPRESSIONS.items() if magic.startswith(it)), None)
+    packed_by = next((by for number, by in _COMPRESSIONS.items() if magic.startswith(number)), None)
     if packed_by and shutil.which(packed_by) is None:
         raise ToolError(f"{name} is packed with {packed_by}, which is not installed. Install it")
     needed_bytes = size_bytes * (_USUAL_RATIO if packed_by else 1) * _DISK_OVER_TAR
@@ -114,7 +114,7 @@ def unpack(
     if status:
         trees.refuse_full(status, stderr)
         # tar's first line is the reason; the others follow from it.
-        why = next((it for it in stderr.splitlines() if it.strip()), "tar gave no reason")
+        why = next((line for line in stderr.splitlines() if line.strip()), "tar gave no reason")
     # Packers notice a missing end; tar does not when the cut is between two members.
     elif packed_by is None and tail != bytes(_END_BYTES):
         why = "the two blocks of zeros that end an archive are missing"

@@ -49,7 +49,7 @@ def read_entries(etc: Path = Path("/etc/apt")) -> list[Entry]:
     argv = ["apt-get", "indextargets", "--no-release-info", "--format", form]
     output = trees.run([*argv, "Created-By: Packages", "-o", f"Dir::Etc={etc}/"])
     lines = (line.split() for line in dict.fromkeys(output.decode().splitlines()))
-    return [Entry(it[0].rstrip("/"), it[1]) for it in lines if it[2:] == ["main"]]
+    return [Entry(fields[0].rstrip("/"), fields[1]) for fields in lines if fields[2:] == ["main"]]
 
 
 _OTHERWISE = "Use kernel.org:, tar:, git: or path: instead"
@@ -59,7 +59,11 @@ def groups(entries: Sequence[Entry], codename: str) -> list[tuple[Entry, ...]]:
     """The suites to ask, in order: each group is one private apt. From the machine's entries;
     ToolError when none is Debian's main."""
     debians = (codename, *_ROLLING)
-    own = [it for it in entries if it.suite == codename or it.suite.split("-")[0] in debians]
+    own = [
+        entry
+        for entry in entries
+        if entry.suite == codename or entry.suite.split("-")[0] in debians
+    ]
     if not own:
         raise ToolError(
             "no Debian archive (component main) is configured in /etc/apt, so that there is no "
@@ -80,7 +84,7 @@ def release(suite: str) -> Entry:
     """The suite alone, without its updates, where the machine has its Debian from."""
     entries = read_entries()
     own = groups(entries, codename())[0]
-    return next((it for it in entries if it.suite == suite), Entry(own[0].uri, suite))
+    return next((entry for entry in entries if entry.suite == suite), Entry(own[0].uri, suite))
 
 
 def line_of(entry: Entry, keyring: Path = _KEYRING) -> str:
@@ -91,7 +95,9 @@ def line_of(entry: Entry, keyring: Path = _KEYRING) -> str:
 def own_settings() -> list[str]:
     """The machine's own, for apt.conf: proxies, certificates, time-outs."""
     dump = trees.run(["apt-config", "dump"]).decode("utf-8", "replace").splitlines()
-    return [it for it in dump if it.startswith("Acquire::") and not it.startswith(_NOT_OURS)]
+    return [
+        line for line in dump if line.startswith("Acquire::") and not line.startswith(_NOT_OURS)
+    ]
 
 
 class PrivateApt:

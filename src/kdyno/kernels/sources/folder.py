@@ -48,8 +48,8 @@ def resolve(request: Request) -> Tree:
     name = hashlib.blake2b(os.fsencode(folder), digest_size=12).hexdigest()
     record = request.home / f"{name}.json"
     stamps = "\n".join(
-        f"{path} {it.st_mode:o} {it.st_size} {it.st_mtime_ns} {it.st_ctime_ns} {it.st_ino}"
-        for path, it in present
+        f"{path} {st.st_mode:o} {st.st_size} {st.st_mtime_ns} {st.st_ctime_ns} {st.st_ino}"
+        for path, st in present
     )
     signature = hashlib.blake2b(os.fsencode(stamps), digest_size=32).hexdigest()
     earlier = trees.read_json(record)
@@ -58,7 +58,7 @@ def resolve(request: Request) -> Tree:
         if tree is not None:
             return tree
     names = {path for path, _status in present}
-    files = present if tracked else [it for it in present if not _is_product(it[0], names)]
+    files = present if tracked else [file for file in present if not _is_product(file[0], names)]
     try:
         lines = trees.manifest_lines(folder, files, str(spec), progress)
     except (FileNotFoundError, NotADirectoryError) as problem:
@@ -93,7 +93,7 @@ def resolve(request: Request) -> Tree:
     key = f"path-{digest[:40]}"
     description = f"{folder} as of {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC"
     tree = request.place(key, digest, description, fill, unchanged)
-    if all(max(it.st_mtime_ns, it.st_ctime_ns) < young_ns for _path, it in present):
+    if all(max(status.st_mtime_ns, status.st_ctime_ns) < young_ns for _path, status in present):
         trees.write_json(record, {"folder": str(folder), "signature": signature, "tree": key})
     return tree
 

@@ -177,7 +177,7 @@ def between(
     """A repository of kdyno's with the commits of a URL from ``good`` to ``bad`` and one before
     them; where ``good`` is a hash, which no server excludes, with their whole history."""
     own = cache / "sources" / "git" / f"{_short(f'{place}#{good}..{bad}')}.between.git"
-    first, last = (parse(f"git:{place}#{it}", f"{place}#{it}", "") for it in (good, bad))
+    first, last = (parse(f"git:{place}#{ref}", f"{place}#{ref}", "") for ref in (good, bad))
     # Not by date, which cuts a merge off from both parents where one is older. The last step is one
     # commit more at each cut: the parents of those that were not excluded.
     steps = [(first, "--depth=1"), (last, f"--shallow-exclude={good}"), (last, "--deepen=1")]
@@ -236,7 +236,7 @@ def _unpacked(request: Request, own: Path, tree: str, scratch: Path) -> Path:
     listing = trees.run([*git, "ls-tree", "-r", "-l", "-z", tree], env=CLEAN)
     sizes = (entry.split(b"\t")[0].split()[3] for entry in listing.split(b"\0") if entry)
     # A little rounded up, for blocks.
-    whole.require_space(request.cache, sum(int(it) + 2048 for it in sizes if it.isdigit()))
+    whole.require_space(request.cache, sum(int(size) + 2048 for size in sizes if size.isdigit()))
     # Of the tree, not of the commit, whose hash and message export-subst would write into files.
     argv = [*git, "archive", "--format=tar", tree]
     with started(dying_with_us(argv), env=trees.environment(CLEAN)) as sender:
@@ -284,7 +284,9 @@ def _readable(folder: Path) -> Iterator[None]:
     try:
         yield
     except ToolError as problem:
-        private = any(it.stat().st_mode & 0o005 != 0o005 for it in _parts(folder) if it.exists())
+        private = any(
+            part.stat().st_mode & 0o005 != 0o005 for part in _parts(folder) if part.exists()
+        )
         if not (sandbox.drops_root() and private):
             raise
         raise ToolError(

@@ -15,6 +15,7 @@ import errno
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import whole
-from kdyno.command import capture, dying_with_us, shown
+from kdyno.command import capture, dying_with_us
 from kdyno.errors import ToolError, UsageError
 from kdyno.reading.checked import values_in
 from kdyno.sandbox import plain_status
@@ -384,7 +385,7 @@ def raise_failure(argv: Sequence[str], status: int, stderr: str) -> None:
     lines = [line for line in stderr.splitlines() if line.strip()][-_SHOWN_LINES:]
     text = "\n  ".join(lines) if lines else "(it printed nothing)"
     ended = f"status {status}" if status >= 0 else f"signal {-status}"
-    raise ToolError(f"`{shown(argv)}` failed with {ended}:\n  {text}")
+    raise ToolError(f"`{shlex.join(argv)}` failed with {ended}:\n  {text}")
 
 
 def run(

@@ -150,7 +150,7 @@ def ready(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
     if name not in built.images:
         raise ToolError(f"{name}: {built.failed.get(name, 'it was not built')}")
     tree, cache = tree_of(experiment, recipes), options.cache
-    return bench_of(experiment, suites, built.images, tree, cache, listener.told)
+    return bench_of(experiment, suites, built.images, tree, cache, listener.notify)
 
 
 def count(

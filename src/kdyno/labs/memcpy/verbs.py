@@ -326,7 +326,7 @@ def histogram(
         uses = tuple(replace(use, operations=operations) for use in experiment.suites)
         experiment = replace(experiment, suites=uses)
     watch = Building()
-    listener = Listener(watch.fetching, watch.building, told=say)
+    listener = Listener(watch.fetching, watch.building, notify=say)
     options = Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
     try:
         kernel = counting.counting_experiment(experiment, variant)

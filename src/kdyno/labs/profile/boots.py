@@ -193,7 +193,7 @@ def profile(
     Boots that an earlier call left are kept. Every file is written whole after each boot."""
     require(experiment, request.method)
     sandbox.require()
-    log = options.listener.told
+    log = options.listener.notify
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
     if (name := changed(experiment, recipes, manifest.images)) is not None:
         raise UsageError(
@@ -224,7 +224,7 @@ def _blocks(
     options: Options,
     show: Callable[[Status], None],
 ) -> dict[str, Profile]:
-    log = options.listener.told
+    log = options.listener.notify
     profiler = Profiler(request.method, request.stacks)
     profiles = _earlier(writer, bench, profiler, request)
     operations = next((dict(each.operations) for each in profiles.values()), None)

@@ -99,7 +99,7 @@ def count(
             "configuration or compiler changed); count it by `kdyno profile EXPERIMENT`"
         )
     images, tree = built_of(alone, recipes, options).images, tree_of(alone, recipes)
-    log = options.listener.told
+    log = options.listener.notify
     bench = bench_of(alone, suites, images, tree, options.cache, log)
     with session(bench, "a profile", options):
         bench = of_run(bench, earlier, log)

@@ -8,6 +8,7 @@ UML kernel and of the guest program are looked up here (symbols.py); perf names 
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kdyno import whole
-from kdyno.command import capture, dying_with_us, require, shown
+from kdyno.command import capture, dying_with_us, require
 from kdyno.errors import ToolError
 from kdyno.labs.profile.record import FunctionTime, Stack, Where
 from kdyno.labs.profile.symbols import Symbols
@@ -135,7 +136,7 @@ def script(data: Path) -> list[Sample | Mapping]:
     result = capture(confined(argv, reads=[data.parent]))
     if result.status != 0:
         last = result.output.strip().splitlines()[-1:] or [f"status {result.status}"]
-        raise ToolError(f"perf cannot read what it recorded: {last[0]} (`{shown(argv)}`)")
+        raise ToolError(f"perf cannot read what it recorded: {last[0]} (`{shlex.join(argv)}`)")
     return list(parse(result.output.splitlines()))
 
 

@@ -43,7 +43,7 @@ from kdyno.report.show.markdown import escaped, table
 from kdyno.store.verdict import Verdict
 from kdyno.verbs.options import Runs
 from kdyno.verbs.output import Json, check_writable, say, write, write_json
-from kdyno.verbs.subject import found
+from kdyno.verbs.subject import find_run
 from kdyno.verbs.verb import Verb, argument, option
 
 _OWN = {
@@ -178,7 +178,7 @@ def page(
         articles=by_article,
         no_spread=_capital(NO_SPREAD),
         pictures=pictures or {},
-        sources=table(Grid(sources, [it for it in evidence.sources if it in used])),
+        sources=table(Grid(sources, [source for source in evidence.sources if source in used])),
     )
     return f"{text.rstrip()}\n"
 
@@ -485,7 +485,7 @@ def published(
     if what:
         files = [Path(word).expanduser() for word in what]
         paths = [
-            file if file.suffix == ".json" and file.is_file() else found(word, runs).path
+            file if file.suffix == ".json" and file.is_file() else find_run(word, runs).path
             for word, file in zip(what, files, strict=True)
         ]
     evidence = collect(paths)
