@@ -142,7 +142,7 @@ def letter(state: State, machine: str) -> str:
     high = cause(state)
     if high is None:
         return ""
-    check = next(step for step in state.verified if step.holds)
+    check = next(check for check in state.verified if check.holds)
     question = state.question
     worse = (check.difference.ratio < 1) == (state.better == "higher")
     metric = question.base.get("measure", {}).get("metric", "time")

@@ -73,9 +73,8 @@ class Range:
         adds = [each.adds for each in self.points[1 : self.points.index(point) + 1]]
         first = self.points[0].keys
         if self.what == "option":  # a later line of the same option goes before
-            return {
-                "config": list({_option(line): line for line in (*first["config"], *adds)}.values())
-            }
+            lines = {_option(line): line for line in (*first["config"], *adds)}
+            return {"config": list(lines.values())}
         return {**first, "patches": adds}
 
 
@@ -221,16 +220,14 @@ def file_patch(good: Path, bad: Path, path: str) -> bytes:
     sides = (good / path, bad / path)
     if any(side.is_symlink() for side in sides):
         return b""
-    modes = [
-        "100755" if side.stat().st_mode & 0o100 else "100644" for side in sides if side.is_file()
-    ]
-    there = [side.is_file() for side in sides]
-    places = [side if side.is_file() else Path("/dev/null") for side in sides]
+    reads = [side for side in sides if side.is_file()]
+    modes = ["100755" if side.stat().st_mode & 0o100 else "100644" for side in reads]
+    there = [side in reads for side in sides]
+    places = [side if side in reads else Path("/dev/null") for side in sides]
     labels = [
         f"{side}/{path}" if own else "/dev/null" for side, own in zip("ab", there, strict=True)
     ]
     command = ["diff", "--unified", *(f"--label={label}" for label in labels), *map(str, places)]
-    reads = [side for side in sides if side.is_file()]
     text = trees.run(confined(command, reads=reads), allowed=(0, 1), called=command)
     header = [f"diff --git a/{path} b/{path}"]
     if not all(there):

@@ -195,10 +195,8 @@ class Watcher:
 
     def _confirm(self, fresh: Sequence[Alarm]) -> None:
         """A run of its own: those that it has too, and surely enough, are confirmed."""
-        point, rest = (
-            self.watch.points[-1],
-            [alarm for alarm in self.watch.alarms if alarm not in fresh],
-        )
+        point = self.watch.points[-1]
+        rest = [alarm for alarm in self.watch.alarms if alarm not in fresh]
         self.tell(f"{', '.join(alarm.name for alarm in fresh)}: measured once more")
         commits = {REFERENCE: point.reference, TIP: point.commit}
         good = fresh[0].good

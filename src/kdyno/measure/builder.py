@@ -166,13 +166,8 @@ def check(
     firsts: dict[object, str] = {}
     for each in experiment.variants:
         if each.name in images:
-            alike = (
-                images[each.name].digest,
-                each.cmdline,
-                each.sysctl,
-                each.cpus,
-                each.program_bits,
-            )
+            image = images[each.name]
+            alike = (image.digest, each.cmdline, each.sysctl, each.cpus, each.program_bits)
             if (first := firsts.setdefault(alike, each.name)) != each.name:
                 notes.append(f"{each.name} is the same kernel as {first}: both are {each.image}")
     return Recipes(recipes, skipped, tuple(dict.fromkeys(notes)), tuple(absent), images)
