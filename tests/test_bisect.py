@@ -24,16 +24,7 @@ from benchmarks.simulation import searches
 from kdyno.bisect import answer, points
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Difference, Measured, Same, Search, Span, Unusable, search
-from kdyno.bisect.session import (
-    Question,
-    Session,
-    State,
-    Step,
-    Verification,
-    git_log,
-    load,
-    toml,
-)
+from kdyno.bisect.session import Question, Session, State, Step, Verification, git_log, load, toml
 from kdyno.cli import searching
 from kdyno.cli.bisect import Request
 from kdyno.errors import ToolError, UsageError
@@ -575,10 +566,7 @@ def built(folder: Path, **kernels: bytes) -> Built:
     ],
 )
 def test_what_a_probe_has_built_is_what_it_measures(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kernels: dict[str, bytes],
-    outcome: Same | None,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernels: dict[str, bytes], outcome: Same | None
 ) -> None:
     points = tuple(Point(name, name, {"cmdline": f"x={name}"}) for name in ("good", "one", "bad"))
     base = {
@@ -667,11 +655,7 @@ def test_other_tools_name_wrong_commits_where_this_one_does_not() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "steps",
-    [
-        {11: -0.04, 47: 0.02},
-        {11: -0.02, 47: 0.02},
-        {at: -0.002 for at in range(3, 63, 3)},
-    ],
+    [{11: -0.04, 47: 0.02}, {11: -0.02, 47: 0.02}, {at: -0.002 for at in range(3, 63, 3)}],
     ids=["opposite", "undone", "drift"],
 )
 def test_what_is_no_single_step_names_none_on_recorded_noise(steps: dict[int, float]) -> None:

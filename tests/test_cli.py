@@ -21,13 +21,12 @@ from kdyno.cli import doctor
 from kdyno.cli.main import VERBS as ENTRIES
 from kdyno.cli.main import verbs
 from kdyno.cli.needs import NEEDS, Finding
-from kdyno.verbs.options import Extent
-from kdyno.verbs.verb import flat
+from kdyno.verbs.options import Extent, flat
 
 __all__ = ["kdyno"]
 
 PYTHON = [sys.executable, "-m", "kdyno"]
-VERBS = sorted({"lab", *(entry.name for entry in ENTRIES)})
+VERBS = sorted({"lab", *ENTRIES})
 
 
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -204,8 +203,7 @@ main.command = command
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["main.command = lambda: lambda **_: exec('raise KeyboardInterrupt')\n", TYPERS_OWN],
+    "command", ["main.command = lambda: lambda **_: exec('raise KeyboardInterrupt')\n", TYPERS_OWN]
 )
 def test_an_interrupt_while_a_module_is_imported_ends_with_130_too(
     tmp_path: Path, command: str

@@ -106,11 +106,7 @@ def test_calibrate_boots_the_baseline_and_its_copy_alone(
     [(experiment, options)] = executed
     assert [variant.name for variant in experiment.variants] == ["stock"]
     assert experiment.measure.calibrate and experiment.measure.max_boots == 12
-    assert options.overrides.to_json() == {
-        "quick": True,
-        "calibrate": True,
-        "variants": ("stock",),
-    }
+    assert options.overrides.to_json() == {"quick": True, "calibrate": True, "variants": ("stock",)}
 
 
 @pytest.mark.parametrize(

@@ -193,10 +193,10 @@ def test_every_case_says_what_it_is() -> None:
 
 
 def test_the_list_of_verbs_has_the_first_line_of_each_help() -> None:
-    for entry in (*VERBS, *LAB):
-        own = verbs().get(entry.name) or verbs().get(f"lab {entry.name}")
+    for name, (_module, help) in {**VERBS, **LAB}.items():
+        own = verbs().get(name) or verbs().get(f"lab {name}")
         if own is not None:  # a group has no other help
-            assert own.help.partition(". ")[0].partition(".\n")[0].rstrip(".") + "." == entry.help
+            assert own.help.partition(". ")[0].partition(".\n")[0].rstrip(".") + "." == help
 
 
 def test_the_designs_verbs_are_there() -> None:

@@ -180,10 +180,7 @@ class Search:
                 self.curve[at] = self.curve[span.low] + math.log(first.ratio)
                 halves = [
                     Span(low, high, difference)
-                    for low, high, difference in (
-                        (span.low, at, first),
-                        (at, span.high, second),
-                    )
+                    for low, high, difference in ((span.low, at, first), (at, span.high, second))
                 ]
                 large = [half for half in halves if half.difference.is_step(self.least)]
                 if len(large) == 2:

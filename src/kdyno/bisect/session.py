@@ -20,16 +20,7 @@ from pydantic import TypeAdapter
 from kdyno import whole
 from kdyno.bisect import points as ranges
 from kdyno.bisect.points import Point, Range
-from kdyno.bisect.search import (
-    WITHIN,
-    Difference,
-    Measured,
-    Outcome,
-    Same,
-    Search,
-    Span,
-    Unusable,
-)
+from kdyno.bisect.search import WITHIN, Difference, Measured, Outcome, Same, Search, Span, Unusable
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment

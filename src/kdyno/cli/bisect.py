@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from kdyno import deferred
-from kdyno.verbs.options import ExperimentFile, Metric, Working
-from kdyno.verbs.verb import Verb, option
+from kdyno.verbs.options import ExperimentFile, Metric, Working, option
 
 
 @dataclass(frozen=True)
@@ -74,23 +73,19 @@ _search = deferred("kdyno.cli.searching:search")
 
 
 def bisect(request: Request, working: Working) -> int:
-    """Find the commit, patch, file or option that causes a difference."""
+    """Find the commit, patch, file or option that causes a difference.
+
+    Examples:
+      kdyno bisect --source git:../linux --good v7.2 --bad v7.3 --case unixbench/pipe
+      kdyno bisect --source git:. --good v7.3 --bad main --case unixbench/pipe --cpus 2
+      kdyno bisect --good kernel.org:7.3.1 --bad kernel.org:7.3.2 --case unixbench/pipe
+      kdyno bisect slower.toml
+      kdyno bisect --series patches/ --case unixbench/pipe
+      kdyno bisect --between fast.config slow.config --case hackbench/pipe
+      kdyno bisect --resume last
+    """
     status: int = _search(request, working)
     return status
 
 
-VERBS = (
-    Verb(
-        "bisect",
-        bisect,
-        (
-            "kdyno bisect --source git:../linux --good v7.2 --bad v7.3 --case unixbench/pipe",
-            "kdyno bisect --source git:. --good v7.3 --bad main --case unixbench/pipe --cpus 2",
-            "kdyno bisect --good kernel.org:7.3.1 --bad kernel.org:7.3.2 --case unixbench/pipe",
-            "kdyno bisect slower.toml",
-            "kdyno bisect --series patches/ --case unixbench/pipe",
-            "kdyno bisect --between fast.config slow.config --case hackbench/pipe",
-            "kdyno bisect --resume last",
-        ),
-    ),
-)
+VERBS = {"bisect": bisect}

@@ -22,38 +22,35 @@ from kdyno.paths import cache_root
 from kdyno.report.progress import duration
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import cases_of
-from kdyno.verbs.options import (
-    Cases,
-    ExperimentFile,
-    Extent,
-    Jobs,
-    NoSandbox,
-    Ref,
-    Refresh,
-    Variants,
-)
-from kdyno.verbs.output import Json, check_writable, say, show, write_json
+from kdyno.verbs import options
+from kdyno.verbs.options import Extent, option
+from kdyno.verbs.output import check_writable, say, show, write_json
 from kdyno.verbs.subject import load, overrides_of
-from kdyno.verbs.verb import Verb, option
 from kdyno.verbs.watching import Building
 
 _UNCHECKED = "not checked, for it is not on this machine (--fetch): patches, options, sysctls of"
 
 
 def check(
-    experiment: ExperimentFile = None,
-    variant: Variants = None,
-    case: Cases = None,
-    ref: Ref = None,
+    experiment: options.ExperimentFile = None,
+    variant: options.Variants = None,
+    case: options.Cases = None,
+    ref: options.Ref = None,
     fetch: Annotated[
         bool, option("--fetch", "Fetch sources that are not on this machine yet.")
     ] = False,
-    no_sandbox: NoSandbox = False,
-    json: Json = None,
+    no_sandbox: options.NoSandbox = False,
+    json: options.Json = None,
     *,
     extent: Extent,
 ) -> int:
-    """Find an experiment's mistakes and its cost, without building."""
+    """Find an experiment's mistakes and its cost, without building.
+
+    Examples:
+      kdyno check mine.toml
+      kdyno check mine.toml --fetch
+      kdyno check mine.toml --quick --json -
+    """
     check_writable(json)
     sandbox.require()
     try:
@@ -125,18 +122,23 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
 
 
 def build(
-    experiment: ExperimentFile = None,
-    variant: Variants = None,
-    ref: Ref = None,
-    jobs: Jobs = None,
-    refresh: Refresh = False,
-    no_sandbox: NoSandbox = False,
+    experiment: options.ExperimentFile = None,
+    variant: options.Variants = None,
+    ref: options.Ref = None,
+    jobs: options.Jobs = None,
+    refresh: options.Refresh = False,
+    no_sandbox: options.NoSandbox = False,
     dry_run: Annotated[
         bool, option("--dry-run", "Only list the required images, and which exist.")
     ] = False,
-    json: Json = None,
+    json: options.Json = None,
 ) -> int:
-    """Build the kernels of an experiment. Existing images are reused."""
+    """Build the kernels of an experiment. Existing images are reused.
+
+    Examples:
+      kdyno build experiments/simd-memcpy.toml
+      kdyno build mine.toml --variant mine --json -
+    """
     check_writable(json)
     sandbox.require()
     plan, _ = load(experiment, ref)
@@ -188,22 +190,4 @@ def build(
     return int(not dry_run and any(not why.startswith("skipped") for why in failed.values()))
 
 
-VERBS = (
-    Verb(
-        "check",
-        check,
-        (
-            "kdyno check mine.toml",
-            "kdyno check mine.toml --fetch",
-            "kdyno check mine.toml --quick --json -",
-        ),
-    ),
-    Verb(
-        "build",
-        build,
-        (
-            "kdyno build experiments/simd-memcpy.toml",
-            "kdyno build mine.toml --variant mine --json -",
-        ),
-    ),
-)
+VERBS = {"check": check, "build": build}

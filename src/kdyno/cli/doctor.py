@@ -32,8 +32,8 @@ from kdyno.machines import facts
 from kdyno.paths import cache_root, runs_root
 from kdyno.reading.checked import FromTool, check, values
 from kdyno.store.folder import Folder
-from kdyno.verbs.output import Json, check_writable, say, show, write_json
-from kdyno.verbs.verb import Verb, option
+from kdyno.verbs.options import Json, option
+from kdyno.verbs.output import check_writable, say, show, write_json
 
 _kvm = deferred("kdyno.cli.kvm:doctor_kvm")
 _BOX = "kdyno.machines.box"  # when one is named
@@ -61,7 +61,15 @@ def doctor(
     ] = None,
     json: Json = None,
 ) -> int:
-    """Show what this machine, or nodes of a cluster, lack."""
+    """Show what this machine, or nodes of a cluster, lack.
+
+    Examples:
+      kdyno doctor
+      kdyno doctor --json -
+      kdyno doctor --kvm
+      kdyno doctor --on slurm:lab
+      kdyno doctor --box rack1
+    """
     check_writable(json)
     if kvm and on is not None:
         raise UsageError("--kvm is about this machine: leave out --on")
@@ -371,16 +379,7 @@ def differences(findings: Sequence[NodeFinding]) -> tuple[str, ...]:
     )
 
 
-VERBS = (
-    Verb(
-        "doctor",
-        doctor,
-        (
-            *("kdyno doctor", "kdyno doctor --json -", "kdyno doctor --kvm"),
-            *("kdyno doctor --on slurm:lab", "kdyno doctor --box rack1"),
-        ),
-    ),
-)
+VERBS = {"doctor": doctor}
 
 if __name__ == "__main__":
     whole.write(Path(sys.argv[2]), look(Path(sys.argv[1])).model_dump_json().encode())

@@ -23,18 +23,9 @@ from kdyno.store import comparable
 from kdyno.store.database.shared import Shared
 from kdyno.store.run import Run, write_run
 from kdyno.store.verdict import Verdict
-from kdyno.verbs.options import (
-    RUN_NAMES,
-    FailOn,
-    Output,
-    Push,
-    RunNames,
-    Runs,
-    percent,
-    runs_folder,
-)
+from kdyno.verbs import options
+from kdyno.verbs.options import argument, option, percent, runs_folder
 from kdyno.verbs.output import (
-    Json,
     check_writable,
     kept_status,
     say,
@@ -45,7 +36,6 @@ from kdyno.verbs.output import (
     write_json_text,
 )
 from kdyno.verbs.subject import find_run, is_fetched, pushed, store_prepared
-from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import say_where
 
 _attribute = deferred("kdyno.cli.attributing:attribute")
@@ -53,7 +43,7 @@ LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
 
 
 def judge(
-    what: RunNames,
+    what: options.RunNames,
     precision: Annotated[
         str | None, option("--precision SHARE", 'Half-width wanted, such as "0.5%".')
     ] = None,
@@ -64,14 +54,20 @@ def judge(
     confidence: Annotated[
         str | None, option("--confidence SHARE", 'Of the intervals, such as "99%".')
     ] = None,
-    fail_on: FailOn = None,
-    push: Push = False,
-    runs: Runs = None,
-    json: Json = None,
+    fail_on: options.FailOn = None,
+    push: options.Push = False,
+    runs: options.Runs = None,
+    json: options.Json = None,
 ) -> int:
     """Judge stored runs again, using the current rule. The first verdict is kept.
 
     A run of the shared store stays there as it is, unless --push puts the new verdict there.
+
+    Examples:
+      kdyno judge last
+      kdyno judge 3f2a 81bc
+      kdyno judge last --equivalent 2% --confidence 99%
+      kdyno judge last --fail-on slower --json -
     """
     check_writable(json)
     shared = store_prepared() if push else None
@@ -148,7 +144,7 @@ def compare(
         argument(
             "RUN",
             "Runs (path, name or last; the first is the baseline), or published:NAME.",
-            RUN_NAMES,
+            options.RUN_NAMES,
         ),
     ],
     common: Annotated[bool, option("--common", "Compare the cases that all runs share.")] = False,
@@ -158,8 +154,7 @@ def compare(
     against: Annotated[
         str | None,
         option(
-            "--against NAME",
-            "Compare a run's variants with this one, using the rule of `run`.",
+            "--against NAME", "Compare a run's variants with this one, using the rule of `run`."
         ),
     ] = None,
     format: Annotated[
@@ -190,17 +185,25 @@ def compare(
         list[str] | None,
         option("--source SOURCE", "For --attribute: source of each image [its Debian package's]."),
     ] = None,
-    fail_on: FailOn = None,
-    push: Push = False,
-    output: Output = None,
-    runs: Runs = None,
-    json: Json = None,
+    fail_on: options.FailOn = None,
+    push: options.Push = False,
+    output: options.Output = None,
+    runs: options.Runs = None,
+    json: options.Json = None,
 ) -> int:
     """Compare runs, variants of a run, or a published experiment.
 
     Runs that lie apart were not measured in turns, so the rule for them is stricter. Variants of
     one run were. With --join the verdict says what the effect is on each machine and each model
     of CPU, and whether they agree; the runs themselves stay as they are.
+
+    Examples:
+      kdyno compare 3f2a 81bc
+      kdyno compare last published:snow-leopard
+      kdyno compare published:athlon64x2
+      kdyno compare last --variant mine --against stock
+      kdyno compare --attribute debian:linux-image-amd64 debian:linux-image-6.12-amd64
+      kdyno compare 3f2a 81bc 90d1 --join --push
     """
     check_writable(json)
     check_writable(output, "-o")
@@ -278,27 +281,4 @@ def _join(
     return status
 
 
-VERBS = (
-    Verb(
-        "judge",
-        judge,
-        (
-            "kdyno judge last",
-            "kdyno judge 3f2a 81bc",
-            "kdyno judge last --equivalent 2% --confidence 99%",
-            "kdyno judge last --fail-on slower --json -",
-        ),
-    ),
-    Verb(
-        "compare",
-        compare,
-        (
-            "kdyno compare 3f2a 81bc",
-            "kdyno compare last published:snow-leopard",
-            "kdyno compare published:athlon64x2",
-            "kdyno compare last --variant mine --against stock",
-            "kdyno compare --attribute debian:linux-image-amd64 debian:linux-image-6.12-amd64",
-            "kdyno compare 3f2a 81bc 90d1 --join --push",
-        ),
-    ),
-)
+VERBS = {"judge": judge, "compare": compare}

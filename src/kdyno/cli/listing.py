@@ -20,10 +20,9 @@ from kdyno.store.database.query import Wanted
 from kdyno.store.index import entries
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import open_settings
-from kdyno.verbs.options import Runs, runs_folder
-from kdyno.verbs.output import Json, check_writable, show, write_json
+from kdyno.verbs.options import Json, Runs, argument, option, runs_folder
+from kdyno.verbs.output import check_writable, show, write_json
 from kdyno.verbs.subject import store
-from kdyno.verbs.verb import Verb, argument, option
 
 Rows = list[dict[str, Any]]
 
@@ -57,6 +56,11 @@ def list_(
 
     Options are for `kdyno list runs` alone. Runs are those of the folder and of the store that
     KDYNO_STORE names.
+
+    Examples:
+      kdyno list
+      kdyno list runs
+      kdyno list cases --json -
     """
     wanted = Wanted(experiment=experiment, case=case, kernel=kernel, cpu=cpu, limit=limit)
     given = {"experiment": experiment, "case": case, "kernel": kernel, "cpu": cpu, "limit": limit}
@@ -177,4 +181,4 @@ def _row(name: str, state: str, answer: str, where: str = "") -> dict[str, Any]:
     return {"run": name, "state": state, "where": where, "answer": answer}
 
 
-VERBS = (Verb("list", list_, ("kdyno list", "kdyno list runs", "kdyno list cases --json -")),)
+VERBS = {"list": list_}

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import io
 import os
 import re
 import shlex
 import signal
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -22,128 +23,90 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from kdyno import __version__
 from kdyno.errors import Interrupted, KdynoError
+from kdyno.verbs.options import flat
 from kdyno.verbs.output import say, show
-from kdyno.verbs.verb import Verb, flat
 from kdyno.whole import NO_SPACE, no_space
 
 INTERRUPTED = Interrupted.exit_status
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A verb before its module is imported: `kdyno --help` needs no more of it."""
-
-    name: str
-    module: str
-    """Below ``kdyno``."""
-    help: str
-    """The first line of the verb's own documentation."""
-
-
-VERBS = (
-    Entry("doctor", "cli.doctor", "Show what this machine, or nodes of a cluster, lack."),
-    Entry("list", "cli.listing", "List what can be measured, and what was measured."),
-    Entry("check", "cli.build", "Find an experiment's mistakes and its cost, without building."),
-    Entry("build", "cli.build", "Build the kernels of an experiment."),
-    Entry("run", "cli.run", "Build, boot, measure and judge the kernels of an experiment."),
-    Entry("try", "cli.run", "Time a command of your own in several kernels."),
-    Entry("judge", "cli.judge", "Judge stored runs again, using the current rule."),
-    Entry("compare", "cli.judge", "Compare runs, variants of a run, or a published experiment."),
-    Entry(
-        "bisect",
-        "cli.bisect",
-        "Find the commit, patch, file or option that causes a difference.",
-    ),
-    Entry(
-        "watch",
-        "cli.watch",
-        "Measure new commits of a branch, and report each difference once.",
-    ),
-    Entry(
-        "profile",
+VERBS = {
+    "doctor": ("cli.doctor", "Show what this machine, or nodes of a cluster, lack."),
+    "list": ("cli.listing", "List what can be measured, and what was measured."),
+    "check": ("cli.build", "Find an experiment's mistakes and its cost, without building."),
+    "build": ("cli.build", "Build the kernels of an experiment."),
+    "run": ("cli.run", "Build, boot, measure and judge the kernels of an experiment."),
+    "try": ("cli.run", "Time a command of your own in several kernels."),
+    "judge": ("cli.judge", "Judge stored runs again, using the current rule."),
+    "compare": ("cli.judge", "Compare runs, variants of a run, or a published experiment."),
+    "bisect": ("cli.bisect", "Find the commit, patch, file or option that causes a difference."),
+    "watch": ("cli.watch", "Measure new commits of a branch, and report each difference once."),
+    "profile": (
         "labs.profile.verb",
         "Show seconds per function of each kernel, and the differences.",
     ),
-    Entry("report", "cli.report", "Show a run as a table or exported, or all runs as a site."),
-    Entry("serve", "cli.report", "Show all runs in a browser, as they change, until Ctrl-C."),
-    Entry("push", "cli.report", "Put runs into the store that KDYNO_STORE names."),
-)
-LAB = (
-    Entry(
-        "memcpy",
-        "labs.memcpy.verbs",
-        "Check, generate, time, count and select memory routines.",
-    ),
-    Entry(
-        "published",
-        "labs.published.page",
-        "Answer the claims of published experiments from runs.",
-    ),
-    Entry(
-        "vectorize",
+    "report": ("cli.report", "Show a run as a table or exported, or all runs as a site."),
+    "serve": ("cli.report", "Show all runs in a browser, as they change, until Ctrl-C."),
+    "push": ("cli.report", "Put runs into the store that KDYNO_STORE names."),
+}
+"""Verb → its module below ``kdyno``, and the first line of its documentation: `kdyno --help` needs
+no more of it."""
+LAB = {
+    "memcpy": ("labs.memcpy.verbs", "Check, generate, time, count and select memory routines."),
+    "published": ("labs.published.page", "Answer the claims of published experiments from runs."),
+    "vectorize": (
         "labs.vectorize.verb",
         "Survey a kernel's vectorised loops, and why others are not.",
     ),
-)
-MOVED = {
-    "calibrate": "run EXPERIMENT --calibrate --variant BASELINE",
-    "join": "compare --join",
-    "memcpy": "lab memcpy",
-    "published": "lab published",
-    "vectorize": "lab vectorize",
 }
-"""Earlier names of verbs, for the message."""
+_HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class Deferred(TyperCommand):
     """A verb whose module is imported when it is called, completed or asked for its help."""
 
-    def __init__(self, entry: Entry) -> None:
-        super().__init__(name=entry.name, help=entry.help, rich_markup_mode=None)
-        self._entry = entry
+    def __init__(self, name: str, module: str, help: str) -> None:
+        super().__init__(name=name, help=help, rich_markup_mode=None)
+        self._module = module
 
     @cached_property
     def real(self) -> Any:
         """The command itself."""
-        verbs = import_module(f"kdyno.{self._entry.module}").VERBS
-        own = [_command(verb) for verb in verbs if verb.name == self._entry.name]
-        if own:
-            return own[0]
-        group = _group(self._entry.name, self._entry.help, "")
-        for verb in verbs:
-            group.add_command(_command(verb), verb.name)
+        verbs = import_module(f"kdyno.{self._module}").VERBS
+        if self.name in verbs:
+            return _command(self.name, verbs[self.name])
+        group = _group(self.name, self.help, "")
+        for name, verb in verbs.items():
+            group.add_command(_command(name, verb), name)
         return group
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         return self.real.make_context(*words, **more)
 
 
-def _group(name: str, help: str, epilog: str, **more: Any) -> TyperGroup:
+def _group(name: str | None, help: str | None, examples: str) -> TyperGroup:
     return TyperGroup(
         name=name,
         help=help,
-        epilog=epilog,
+        epilog=examples,
         no_args_is_help=True,
         rich_markup_mode=None,
         context_settings=_HELP,
-        **more,
     )
 
 
-def _command(verb: Verb) -> Any:
+def _command(name: str | None, verb: Callable[..., int]) -> Any:
     app = typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=_HELP)
+    function = flat(verb)
+    function.__doc__, _, examples = inspect.cleandoc(verb.__doc__ or "").partition("Examples:\n")
     # \b keeps the help from joining the lines again.
-    examples = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in verb.examples)
-    app.command(verb.name, epilog=examples)(flat(verb.function))
+    app.command(name, epilog=f"\b\nExamples:\n{examples}")(function)
     command = typer.main.get_command(app)
     for parameter in command.params:
         if isinstance(parameter, TyperArgument):
             # Without the types in Python that typer's help puts behind arguments.
             vars(parameter)["display_type_rich"] = lambda ctx: None
     return command
-
-
-_HELP = {"help_option_names": ["-h", "--help"]}
 
 
 def _version(wanted: bool) -> None:
@@ -183,10 +146,9 @@ def command() -> Any:
         "Laboratories: memcpy, published experiments, vectorised loops.",
         "\b\nExamples:\n  kdyno lab memcpy check\n  kdyno lab published last -o page.md",
     )
-    for entry in VERBS:
-        kdyno.add_command(Deferred(entry))
-    for entry in LAB:
-        lab.add_command(Deferred(entry))
+    for group, entries in ((kdyno, VERBS), (lab, LAB)):
+        for name, entry in entries.items():
+            group.add_command(Deferred(name, *entry))
     kdyno.add_command(lab)
     return kdyno
 
@@ -245,8 +207,6 @@ def _say_usage(problem: typer.TyperException) -> None:
     elif match := _NO_COMMAND.match(text):
         word = match[1]
         text = f"{word!r} is not a verb.{text[match.end() :]}".rstrip(".")
-        if word in MOVED and verb == "kdyno":
-            text = f"`kdyno {word}` is `kdyno {MOVED[word]}` now"
         if word.endswith(".toml") or Path(word).is_file():
             file = shlex.quote(word)
             text += f"; `{verb} run {file}` measures it, `{verb} check {file}` only checks it"

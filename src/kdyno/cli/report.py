@@ -25,9 +25,9 @@ from kdyno.report.site.shared import SharedSite, build_shared
 from kdyno.store.database.address import location
 from kdyno.store.database.query import Wanted
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.verbs.options import RUN_NAMES, FailOn, Output, Runs, Scoring, runs_folder, where
+from kdyno.verbs import options
+from kdyno.verbs.options import argument, option, runs_folder, where
 from kdyno.verbs.output import (
-    Json,
     check_writable,
     kept_status,
     say,
@@ -36,7 +36,6 @@ from kdyno.verbs.output import (
     write_json_text,
 )
 from kdyno.verbs.subject import find_run, is_fetched, pushed, store, store_needed, stored_run
-from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import site_line
 
 
@@ -51,7 +50,9 @@ def chart_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
 
 
 def report(
-    run: Annotated[str | None, argument("RUN", "A run: path, name, or last.", RUN_NAMES)] = None,
+    run: Annotated[
+        str | None, argument("RUN", "A run: path, name, or last.", options.RUN_NAMES)
+    ] = None,
     format: Annotated[
         str | None,
         option(
@@ -61,8 +62,8 @@ def report(
             "kdyno.cli.report:format_names",
         ),
     ] = None,
-    output: Output = None,
-    scoring: Scoring = None,
+    output: options.Output = None,
+    scoring: options.Scoring = None,
     chart: Annotated[
         str | None,
         option(
@@ -71,7 +72,7 @@ def report(
             "kdyno.cli.report:chart_names",
         ),
     ] = None,
-    fail_on: FailOn = None,
+    fail_on: options.FailOn = None,
     history: Annotated[
         Path | None,
         option(
@@ -83,10 +84,20 @@ def report(
         bool, option("--all", "A site of all runs in the folder that -o names.")
     ] = False,
     full: Annotated[bool, option("--full", "With --all: reports with every chart.")] = False,
-    runs: Runs = None,
-    json: Json = None,
+    runs: options.Runs = None,
+    json: options.Json = None,
 ) -> int:
-    """Show a run as a table or exported, or all runs as a site."""
+    """Show a run as a table or exported, or all runs as a site.
+
+    Examples:
+      kdyno report last
+      kdyno report last -o report.html
+      kdyno report last -f markdown
+      kdyno report last --chart boots -o boots.png
+      kdyno report last --fail-on slower
+      kdyno report 3f2a --json -
+      kdyno report --all -o site/
+    """
     if all_:
         given = {"RUN": run, "-f": format, "--chart": chart, "--fail-on": fail_on}
         given |= {"--scoring": scoring, "--history": str(history or "")}
@@ -190,12 +201,17 @@ def serve(
     full: Annotated[
         bool, option("--full", "Reports with every chart; a second or more each.")
     ] = False,
-    runs: Runs = None,
-    json: Json = None,
+    runs: options.Runs = None,
+    json: options.Json = None,
 ) -> int:
     """Show all runs in a browser, as they change, until Ctrl-C.
 
     Those of the store that KDYNO_STORE names, unless --runs names a folder.
+
+    Examples:
+      kdyno serve
+      kdyno serve --port 8500
+      kdyno serve --runs DIR --full
     """
     check_writable(json)
     shared = store() if runs is None else None
@@ -249,17 +265,22 @@ def serve(
 
 def push(
     what: Annotated[
-        list[str] | None, argument("RUN", "Runs: path, name, or last.", RUN_NAMES)
+        list[str] | None, argument("RUN", "Runs: path, name, or last.", options.RUN_NAMES)
     ] = None,
     upgrade: Annotated[
         bool, option("--upgrade", "Change a store of an earlier kdyno to this one's tables.")
     ] = False,
-    runs: Runs = None,
-    json: Json = None,
+    runs: options.Runs = None,
+    json: options.Json = None,
 ) -> int:
     """Put runs into the store that KDYNO_STORE names.
 
     A run is put there whole or not at all, and once: pushed again, only what is new of it is.
+
+    Examples:
+      kdyno push last
+      kdyno push 3f2a 81bc
+      kdyno push --upgrade
     """
     check_writable(json)
     if not what and not upgrade:
@@ -286,22 +307,4 @@ def push(
     return status
 
 
-VERBS = (
-    Verb(
-        "report",
-        report,
-        (
-            "kdyno report last",
-            "kdyno report last -o report.html",
-            "kdyno report last -f markdown",
-            "kdyno report last --chart boots -o boots.png",
-            "kdyno report last --fail-on slower",
-            "kdyno report 3f2a --json -",
-            "kdyno report --all -o site/",
-        ),
-    ),
-    Verb(
-        "serve", serve, ("kdyno serve", "kdyno serve --port 8500", "kdyno serve --runs DIR --full")
-    ),
-    Verb("push", push, ("kdyno push last", "kdyno push 3f2a 81bc", "kdyno push --upgrade")),
-)
+VERBS = {"report": report, "serve": serve, "push": push}

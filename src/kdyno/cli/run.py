@@ -8,31 +8,17 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kdyno import deferred
-from kdyno.verbs.options import (
-    RUN_NAMES,
-    Cases,
-    ExperimentFile,
-    Extent,
-    FailOn,
-    Metric,
-    Push,
-    Ref,
-    Refresh,
-    Scoring,
-    Variants,
-    Working,
-    Yes,
-)
-from kdyno.verbs.verb import Verb, argument, option
+from kdyno.verbs import options
+from kdyno.verbs.options import Extent, Working, argument, option
 
 
 @dataclass(frozen=True)
 class Request:
     """What a person asks of a run, beyond its extent."""
 
-    experiment: ExperimentFile = None
+    experiment: options.ExperimentFile = None
     resume: Annotated[
-        str | None, option("--resume RUN", "Go on with an interrupted run.", RUN_NAMES)
+        str | None, option("--resume RUN", "Go on with an interrupted run.", options.RUN_NAMES)
     ] = None
     interleave: Annotated[
         str | None,
@@ -41,7 +27,7 @@ class Request:
             "How kernels alternate: turns of milliseconds, whole boots, or auto.",
         ),
     ] = None
-    metric: Metric = None
+    metric: options.Metric = None
     exact_boots: Annotated[
         int | None,
         option(
@@ -63,21 +49,18 @@ class Request:
     calibrate: Annotated[
         bool, option("--calibrate", "Boot a copy of the baseline as well (A/A).")
     ] = False
-    variant: Variants = None
-    ref: Ref = None
-    case: Cases = None
-    fail_on: FailOn = None
+    variant: options.Variants = None
+    ref: options.Ref = None
+    case: options.Cases = None
+    fail_on: options.FailOn = None
     confirm: Annotated[
         bool,
-        option(
-            "--confirm",
-            "Measure what is slower again; --fail-on needs both measurements.",
-        ),
+        option("--confirm", "Measure what is slower again; --fail-on needs both measurements."),
     ] = False
-    scoring: Scoring = None
-    refresh: Refresh = False
-    yes: Yes = False
-    push: Push = False
+    scoring: options.Scoring = None
+    refresh: options.Refresh = False
+    yes: options.Yes = False
+    push: options.Push = False
     on: Annotated[
         str | None,
         option(
@@ -85,8 +68,7 @@ class Request:
         ),
     ] = None
     beside: Annotated[
-        bool,
-        option("--beside", "Let others measure meanwhile, on CPUs not given to this run."),
+        bool, option("--beside", "Let others measure meanwhile, on CPUs not given to this run.")
     ] = False
     dry_run: Annotated[
         bool, option("--dry-run", "Only check and estimate the cost, like `kdyno check`.")
@@ -98,8 +80,7 @@ class Attempt:
     """A command that is tried in several kernels, as typed."""
 
     command: Annotated[
-        list[str],
-        argument("-- COMMAND", "Any command line; it sees this folder read-only."),
+        list[str], argument("-- COMMAND", "Any command line; it sees this folder read-only.")
     ]
     kernel: Annotated[
         list[str] | None,
@@ -116,22 +97,20 @@ class Attempt:
     figure: Annotated[
         str | None,
         option(
-            "--figure REGEX",
-            "The figure in the command's output, one group; default: its time.",
+            "--figure REGEX", "The figure in the command's output, one group; default: its time."
         ),
     ] = None
     unit: Annotated[str, option("--unit UNIT", "Unit of the figure.")] = ""
-    better: Annotated[
-        str,
-        option("--better higher|lower", "Which figures are better [lower]."),
-    ] = ""
+    better: Annotated[str, option("--better higher|lower", "Which figures are better [lower].")] = (
+        ""
+    )
     cpus: Annotated[int, option("--cpus N", "CPUs of the guest.", min=1)] = 1
     memory: Annotated[str, option("--memory SIZE", "Memory of the guest [1G; 512M in QEMU].")] = ""
     machine: Annotated[
         str, option("--machine uml|qemu", "User Mode Linux, or a native kernel in QEMU.")
     ] = "uml"
-    metric: Metric = None
-    push: Push = False
+    metric: options.Metric = None
+    push: options.Push = False
 
 
 _run = deferred("kdyno.cli.measuring:run")
@@ -139,37 +118,30 @@ _try = deferred("kdyno.cli.measuring:try_command")
 
 
 def run(request: Request, extent: Extent, working: Working) -> int:
-    """Build, boot, measure and judge the kernels of an experiment."""
+    """Build, boot, measure and judge the kernels of an experiment.
+
+    Examples:
+      kdyno run experiments/simd-memcpy.toml --quick
+      kdyno run mine.toml --calibrate --fail-on slower
+      kdyno run mine.toml --calibrate --variant stock
+      kdyno run --resume last
+    """
     status: int = _run(request, extent, working)
     return status
 
 
 def try_(attempt: Attempt, extent: Extent, working: Working) -> int:
-    """Time a command of your own in several kernels. No experiment file is needed."""
+    """Time a command of your own in several kernels. No experiment file is needed.
+
+    Examples:
+      kdyno try --machine qemu --metric instructions -k patch=mine.patch -- ls -l
+      kdyno try -k memcpy=avx2 -- sort -n numbers.txt
+      kdyno try -k stock -k cflags=-O3 -k config=preempt -- tar cf /dev/null /usr/include
+      kdyno try -k patch=mine.patch -- hackbench -g 2
+      kdyno try -k cflags=-O3 --figure 'avg: +([0-9.]+)' --unit ms -- sysbench cpu run
+    """
     status: int = _try(attempt, extent, working)
     return status
 
 
-VERBS = (
-    Verb(
-        "run",
-        run,
-        (
-            "kdyno run experiments/simd-memcpy.toml --quick",
-            "kdyno run mine.toml --calibrate --fail-on slower",
-            "kdyno run mine.toml --calibrate --variant stock",
-            "kdyno run --resume last",
-        ),
-    ),
-    Verb(
-        "try",
-        try_,
-        (
-            "kdyno try --machine qemu --metric instructions -k patch=mine.patch -- ls -l",
-            "kdyno try -k memcpy=avx2 -- sort -n numbers.txt",
-            "kdyno try -k stock -k cflags=-O3 -k config=preempt -- tar cf /dev/null /usr/include",
-            "kdyno try -k patch=mine.patch -- hackbench -g 2",
-            "kdyno try -k cflags=-O3 --figure 'avg: +([0-9.]+)' --unit ms -- sysbench cpu run",
-        ),
-    ),
-)
+VERBS = {"run": run, "try": try_}

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kdyno import deferred
-from kdyno.verbs.options import ExperimentFile, Working
-from kdyno.verbs.verb import Verb, option
+from kdyno.verbs.options import ExperimentFile, Working, option
 
 
 @dataclass(frozen=True)
@@ -36,20 +35,16 @@ _watch = deferred("kdyno.cli.branch:watch")
 
 
 def watch(request: Request, working: Working) -> int:
-    """Measure new commits of a branch, and report each difference once."""
+    """Measure new commits of a branch, and report each difference once.
+
+    Examples:
+      kdyno watch nightly.toml
+      kdyno watch nightly.toml --every 6h
+      kdyno watch --list
+      kdyno watch --acknowledge 1f0c9a77d2
+    """
     status: int = _watch(request, working)
     return status
 
 
-VERBS = (
-    Verb(
-        "watch",
-        watch,
-        (
-            "kdyno watch nightly.toml",
-            "kdyno watch nightly.toml --every 6h",
-            "kdyno watch --list",
-            "kdyno watch --acknowledge 1f0c9a77d2",
-        ),
-    ),
-)
+VERBS = {"watch": watch}

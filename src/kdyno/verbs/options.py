@@ -1,19 +1,93 @@
 # SPDX-License-Identifier: MIT
-"""Options that several verbs share, and what they mean. Nothing heavy is imported here: the page of
-help of a verb must be quick."""
+"""What the options of verbs are made of, and those that several verbs share. Nothing heavy is
+imported here: the page of help of a verb must be quick."""
 
 from __future__ import annotations
 
+import inspect
+import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
-from kdyno import sandbox
+import typer
+
+from kdyno import deferred, sandbox
 from kdyno.errors import UsageError
 from kdyno.paths import runs_root
-from kdyno.verbs.output import Json
-from kdyno.verbs.verb import argument, option
+
+_PLAIN = re.compile(r"[\w./][\w./@%+=:,-]*")
+"""Words that no shell takes for more than a word: it puts them into the line as they are, or has
+them evaluated. Others are not offered."""
+
+
+def offered(place: str) -> Callable[[typer.Context, str], list[str]]:
+    """What the shell is offered when Tab is pressed: those words of the function at ``place`` that
+    begin with what was typed. Whatever goes wrong gives no words and no message: the shell shows
+    its own file names."""
+
+    def offer(ctx: typer.Context, incomplete: str) -> list[str]:
+        try:
+            words = deferred(place)(ctx, incomplete)
+            return [
+                word for word in words if word.startswith(incomplete) and _PLAIN.fullmatch(word)
+            ]
+        except Exception:  # a traceback would end up on the person's command line
+            return []
+
+    return offer
+
+
+def option(words: str, help: str, offer: str = "", **more: Any) -> Any:
+    """``words``: flags, and what stands for the value: "-o --output FILE". ``offer``: a place, as
+    of ``offered``; ``more``: as typer's."""
+    flags = [word for word in words.split() if word.startswith("-")]
+    metavar = " ".join(word for word in words.split() if not word.startswith("-")) or None
+    completion = offered(offer) if offer else None
+    return typer.Option(*flags, metavar=metavar, help=help, autocompletion=completion, **more)
+
+
+def argument(metavar: str, help: str, offer: str = "") -> Any:
+    """As ``option``, for what stands without a flag."""
+    completion = offered(offer) if offer else None
+    return typer.Argument(metavar=metavar, help=help, autocompletion=completion)
+
+
+def flat(verb: Callable[..., int]) -> Callable[..., int]:
+    """The function as typer takes it: a dataclass of options becomes its fields.
+
+    ValueError where a name comes twice.
+    """
+    parameters: list[Parameter] = []
+    bundles: dict[str, type] = {}
+
+    def add(name: str, default: object, kind: object) -> None:
+        parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+
+    hints = get_type_hints(verb, include_extras=True)
+    for own in inspect.signature(verb).parameters.values():
+        kind = hints[own.name]
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            add(own.name, own.default, kind)
+            continue
+        bundles[own.name] = kind
+        kinds = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            none = field.default is MISSING
+            add(field.name, Parameter.empty if none else field.default, kinds[field.name])
+
+    def call(**given: Any) -> int:
+        for name, kind in bundles.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        return verb(**given)
+
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
 
 _OFFERS = "kdyno.verbs.subject:"
 RUN_NAMES = f"{_OFFERS}run_names"
@@ -26,9 +100,9 @@ def _waived(given: bool) -> bool:
     return given
 
 
+Json = Annotated[str | None, option("--json FILE", "Write the result as JSON; - is stdout.")]
 ExperimentFile = Annotated[
-    Path | None,
-    argument("EXPERIMENT", "Experiment file (TOML).", f"{_OFFERS}experiment_files"),
+    Path | None, argument("EXPERIMENT", "Experiment file (TOML).", f"{_OFFERS}experiment_files")
 ]
 RunNames = Annotated[list[str], argument("RUN", "Runs: path, name, or last.", RUN_NAMES)]
 Output = Annotated[str | None, option("-o --output FILE", "Write there.")]
@@ -60,19 +134,12 @@ MaxMinutes = Annotated[
 ]
 Metric = Annotated[
     str | None,
-    option(
-        "--metric time|instructions",
-        "Compare seconds, or instructions counted by QEMU.",
-    ),
+    option("--metric time|instructions", "Compare seconds, or instructions counted by QEMU."),
 ]
 Ref = Annotated[str | None, option("--ref REF", "Only this commit of an experiment with [matrix].")]
 Push = Annotated[bool, option("--push", "Put the run into the store that KDYNO_STORE names.")]
 Yes = Annotated[
-    bool,
-    option(
-        "--yes",
-        "Accept an experiment with very many kernels, or somebody else's run.",
-    ),
+    bool, option("--yes", "Accept an experiment with very many kernels, or somebody else's run.")
 ]
 Scoring = Annotated[
     str | None,

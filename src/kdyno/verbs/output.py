@@ -16,14 +16,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
 from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.report import plain
-from kdyno.verbs.verb import option
 
-Json = Annotated[str | None, option("--json FILE", "Write the result as JSON; - is stdout.")]
 _LINE_LIMIT = 4000
 """Characters of one printed line; the longest honest ones are commands of a build."""
 _LINE_EVERY_S = 20.0

@@ -40,16 +40,18 @@ from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import (
     Jobs,
+    Json,
     NoSandbox,
     NoWait,
     Refresh,
     Runs,
+    argument,
+    option,
     percent,
     where,
 )
-from kdyno.verbs.output import Json, Line, check_writable, say, show, write, write_json
+from kdyno.verbs.output import Line, check_writable, say, show, write, write_json
 from kdyno.verbs.subject import load, stored_run
-from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import Building
 
 Tree = Annotated[
@@ -81,7 +83,13 @@ def check(
     json: Json = None,
 ) -> int:
     """Check that memory routines copy correctly. What lies beside the copy must stay, and
-    the CPU must be left as it was."""
+    the CPU must be left as it was.
+
+    Examples:
+      kdyno lab memcpy check
+      kdyno lab memcpy check avx2 memset-avx512 ./mine.S
+      kdyno lab memcpy check avx2 --kernel
+    """
     check_writable(json)
     sandbox.require()
     routines = [find_by_stem(name) for name in routine or ()]
@@ -139,7 +147,12 @@ def generate_verb(
         str | None, option("--name NAME", "Its name; else the file's, else the shape's.")
     ] = None,
 ) -> int:
-    """Write a memory routine from its parameters. `memcpy = "FILE.S"` puts it into a kernel."""
+    """Write a memory routine from its parameters. `memcpy = "FILE.S"` puts it into a kernel.
+
+    Examples:
+      kdyno lab memcpy generate avx512-256-overlap -o mine.S
+      kdyno lab memcpy generate memset-avx2-128-overlap-rep-4096
+    """
     check_writable(None if output == "-" else output, "-o")
     parameters = parse_shape(shape)
     if output != "-":
@@ -208,7 +221,15 @@ def bench(
     no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
-    """Time memory routines. By size, alignment and cache level, with random and recorded copies."""
+    """Time memory routines. By size, alignment and cache level, with random and recorded copies.
+
+    Examples:
+      kdyno lab memcpy bench --quick
+      kdyno lab memcpy bench --paper -o paper.svg
+      kdyno lab memcpy bench avx2 mine.S --distribution copies.json -o bench.svg
+      kdyno lab memcpy bench --from bench.json --csv -
+      kdyno lab memcpy bench --quick --into last
+    """
     if json == csv == "-":
         raise UsageError("--json - and --csv - both want stdout")
     if quick and paper:
@@ -315,7 +336,13 @@ def histogram(
     no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
-    """Count what a kernel copies with memcpy. Call sites, sizes and alignments of a workload."""
+    """Count what a kernel copies with memcpy. Call sites, sizes and alignments of a workload.
+
+    Examples:
+      kdyno lab memcpy histogram --case unixbench/pipe --case 'unixbench/fscopy-*'
+      kdyno lab memcpy histogram mine.toml -o copies.json
+      kdyno lab memcpy histogram --json - -- tar cf /dev/null /usr/include
+    """
     check_writable(json)
     if output not in (None, "-") and Path(output).suffix != ".json":
         raise UsageError(f"-o {output}: its name must end in .json, or be -")
@@ -416,7 +443,13 @@ def tune(
     no_wait: NoWait = False,
     json: Json = None,
 ) -> int:
-    """Find the fastest memcpy for what a kernel copies. Emit it, and predict its gain."""
+    """Find the fastest memcpy for what a kernel copies. Emit it, and predict its gain.
+
+    Examples:
+      kdyno lab memcpy tune copies.json -o tuned.S --share 0.35
+      kdyno lab memcpy tune copies.json --minutes 5 --level memory
+      kdyno lab memcpy tune --cpu
+    """
     check_writable(json)
     if level not in loads.LEVELS:
         raise UsageError(f"--level {level}: there are {', '.join(loads.LEVELS)}")
@@ -492,51 +525,10 @@ def _for_cpu(
     return 0
 
 
-VERBS = (
-    Verb(
-        "bench",
-        bench,
-        (
-            "kdyno lab memcpy bench --quick",
-            "kdyno lab memcpy bench --paper -o paper.svg",
-            "kdyno lab memcpy bench avx2 mine.S --distribution copies.json -o bench.svg",
-            "kdyno lab memcpy bench --from bench.json --csv -",
-            "kdyno lab memcpy bench --quick --into last",
-        ),
-    ),
-    Verb(
-        "check",
-        check,
-        (
-            "kdyno lab memcpy check",
-            "kdyno lab memcpy check avx2 memset-avx512 ./mine.S",
-            "kdyno lab memcpy check avx2 --kernel",
-        ),
-    ),
-    Verb(
-        "generate",
-        generate_verb,
-        (
-            "kdyno lab memcpy generate avx512-256-overlap -o mine.S",
-            "kdyno lab memcpy generate memset-avx2-128-overlap-rep-4096",
-        ),
-    ),
-    Verb(
-        "histogram",
-        histogram,
-        (
-            "kdyno lab memcpy histogram --case unixbench/pipe --case 'unixbench/fscopy-*'",
-            "kdyno lab memcpy histogram mine.toml -o copies.json",
-            "kdyno lab memcpy histogram --json - -- tar cf /dev/null /usr/include",
-        ),
-    ),
-    Verb(
-        "tune",
-        tune,
-        (
-            "kdyno lab memcpy tune copies.json -o tuned.S --share 0.35",
-            "kdyno lab memcpy tune copies.json --minutes 5 --level memory",
-            "kdyno lab memcpy tune --cpu",
-        ),
-    ),
-)
+VERBS = {
+    "bench": bench,
+    "check": check,
+    "generate": generate_verb,
+    "histogram": histogram,
+    "tune": tune,
+}

@@ -28,18 +28,20 @@ from kdyno.verbs.options import (
     RUN_NAMES,
     Cases,
     Jobs,
+    Json,
     NoSandbox,
     NoWait,
     Refresh,
     Runs,
     Variants,
     Yes,
+    argument,
+    option,
     runs_folder,
     where,
 )
-from kdyno.verbs.output import Json, Line, check_writable, say, write, write_json
+from kdyno.verbs.output import Line, check_writable, say, write, write_json
 from kdyno.verbs.subject import consent_to_build, load, load_stored, stored_run
-from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import watching
 
 
@@ -98,7 +100,14 @@ def profile_verb(
     yes: Yes = False,
     json: Json = None,
 ) -> int:
-    """Show seconds per function of each kernel, and the differences. All did the same work."""
+    """Show seconds per function of each kernel, and the differences. All did the same work.
+
+    Examples:
+      kdyno profile last
+      kdyno profile experiments/simd-gprof.toml --method gprof
+      kdyno profile last --annotate anon_pipe_write
+      kdyno profile last --show --folded out.folded
+    """
     check_writable(json)
     check_writable(folded, "--folded")
     if lines and not annotate:
@@ -253,15 +262,4 @@ def _count(
     return counted
 
 
-VERBS = (
-    Verb(
-        "profile",
-        profile_verb,
-        (
-            "kdyno profile last",
-            "kdyno profile experiments/simd-gprof.toml --method gprof",
-            "kdyno profile last --annotate anon_pipe_write",
-            "kdyno profile last --show --folded out.folded",
-        ),
-    ),
-)
+VERBS = {"profile": profile_verb}

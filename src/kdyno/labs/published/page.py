@@ -41,10 +41,9 @@ from kdyno.report.charts.vega import Spec, alone, filled, grid, heading, label_w
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.markdown import escaped, table
 from kdyno.store.verdict import Verdict
-from kdyno.verbs.options import Runs
-from kdyno.verbs.output import Json, check_writable, say, write, write_json
+from kdyno.verbs.options import Json, Runs, argument, option
+from kdyno.verbs.output import check_writable, say, write, write_json
 from kdyno.verbs.subject import find_run
-from kdyno.verbs.verb import Verb, argument, option
 
 _OWN = {
     "holds": "yes",
@@ -478,7 +477,13 @@ def published(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Answer the claims of published experiments from runs."""
+    """Answer the claims of published experiments from runs.
+
+    Examples:
+      kdyno lab published
+      kdyno lab published last -o page.md
+      kdyno lab published 3f2a 81bc survey.json --json -
+    """
     check_writable(json)
     check_writable(output, "-o")
     paths = list(kept())
@@ -508,14 +513,4 @@ def published(
     return 0
 
 
-VERBS = (
-    Verb(
-        "published",
-        published,
-        (
-            "kdyno lab published",
-            "kdyno lab published last -o page.md",
-            "kdyno lab published 3f2a 81bc survey.json --json -",
-        ),
-    ),
-)
+VERBS = {"published": published}

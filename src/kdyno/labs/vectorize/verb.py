@@ -21,10 +21,9 @@ from kdyno.labs.vectorize.survey import Survey
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.report.show import terminal
-from kdyno.verbs.options import Jobs, NoSandbox, Output, Refresh, Runs
-from kdyno.verbs.output import Json, check_writable, say, write, write_json
+from kdyno.verbs.options import Jobs, Json, NoSandbox, Output, Refresh, Runs, argument, option
+from kdyno.verbs.output import check_writable, say, write, write_json
 from kdyno.verbs.subject import load, stored_run
-from kdyno.verbs.verb import Verb, argument, option
 from kdyno.verbs.watching import Building
 
 
@@ -64,7 +63,14 @@ def vectorize(
     runs: Runs = None,
     json: Json = None,
 ) -> int:
-    """Survey a kernel's vectorised loops, and why others are not."""
+    """Survey a kernel's vectorised loops, and why others are not.
+
+    Examples:
+      kdyno lab vectorize
+      kdyno lab vectorize --flags sse2 --flags avx2 --flags avx512 -o survey.html
+      kdyno lab vectorize mine.toml --variant mine --flags avx2 --profile last
+      kdyno lab vectorize survey.json -o survey.html
+    """
     check_writable(json)
     check_writable(output, "-o")
     suffix = Path(output).suffix if output not in (None, "-") else ".txt"
@@ -155,15 +161,4 @@ def profile_of(text: str, runs: Path | None) -> Profile:
     )
 
 
-VERBS = (
-    Verb(
-        "vectorize",
-        vectorize,
-        (
-            "kdyno lab vectorize",
-            "kdyno lab vectorize --flags sse2 --flags avx2 --flags avx512 -o survey.html",
-            "kdyno lab vectorize mine.toml --variant mine --flags avx2 --profile last",
-            "kdyno lab vectorize survey.json -o survey.html",
-        ),
-    ),
-)
+VERBS = {"vectorize": vectorize}
