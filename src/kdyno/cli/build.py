@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
 
 from kdyno import sandbox
 from kdyno.cli.matrix import refs_of
@@ -36,9 +35,7 @@ def check(
     variant: options.Variants = None,
     case: options.Cases = None,
     ref: options.Ref = None,
-    fetch: Annotated[
-        bool, option("--fetch", "Fetch sources that are not on this machine yet.")
-    ] = False,
+    fetch: bool = option("--fetch", "Fetch sources that are not on this machine yet.", False),
     no_sandbox: options.NoSandbox = False,
     json: options.Json = None,
     *,
@@ -128,9 +125,7 @@ def build(
     jobs: options.Jobs = None,
     refresh: options.Refresh = False,
     no_sandbox: options.NoSandbox = False,
-    dry_run: Annotated[
-        bool, option("--dry-run", "Only list the required images, and which exist.")
-    ] = False,
+    dry_run: bool = option("--dry-run", "Only list the required images, and which exist.", False),
     json: options.Json = None,
 ) -> int:
     """Build the kernels of an experiment. Existing images are reused.

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from kdyno import __version__, deferred, whole
 from kdyno.cli.jobs import settings_file
@@ -44,21 +44,17 @@ _remote: Callable[[str], Any] = deferred("kdyno.machines.ssh:Remote")
 
 
 def doctor(
-    on: Annotated[
-        str | None,
-        option(
-            "--on slurm[:PARTITION]|local",
-            "Check the machines that jobs run on, instead of this one.",
-        ),
-    ] = None,
-    kvm: Annotated[
-        bool,
-        option("--kvm", "Time a kernel against itself under KVM for a minute, for its precision."),
-    ] = False,
-    box: Annotated[
-        str | None,
-        option("--box NAME", "Check a machine of your own, by its ssh name, for booting kernels."),
-    ] = None,
+    on: str | None = option(
+        "--on slurm[:PARTITION]|local",
+        "Check the machines that jobs run on, instead of this one.",
+        None,
+    ),
+    kvm: bool = option(
+        "--kvm", "Time a kernel against itself under KVM for a minute, for its precision.", False
+    ),
+    box: str | None = option(
+        "--box NAME", "Check a machine of your own, by its ssh name, for booting kernels.", None
+    ),
     json: Json = None,
 ) -> int:
     """Show what this machine, or nodes of a cluster, lack.

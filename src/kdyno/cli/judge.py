@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from kdyno import deferred
 from kdyno.cli.outcome import show_outcome
@@ -44,16 +43,11 @@ LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
 
 def judge(
     what: options.RunNames,
-    precision: Annotated[
-        str | None, option("--precision SHARE", 'Half-width wanted, such as "0.5%".')
-    ] = None,
-    equivalent: Annotated[
-        str | None,
-        option("--equivalent SHARE", 'Differences below this do not matter, such as "1%".'),
-    ] = None,
-    confidence: Annotated[
-        str | None, option("--confidence SHARE", 'Of the intervals, such as "99%".')
-    ] = None,
+    precision: str | None = option("--precision SHARE", 'Half-width wanted, such as "0.5%".', None),
+    equivalent: str | None = option(
+        "--equivalent SHARE", 'Differences below this do not matter, such as "1%".', None
+    ),
+    confidence: str | None = option("--confidence SHARE", 'Of the intervals, such as "99%".', None),
     fail_on: options.FailOn = None,
     push: options.Push = False,
     runs: options.Runs = None,
@@ -139,52 +133,36 @@ def _judge(
 
 
 def compare(
-    what: Annotated[
-        list[str],
-        argument(
-            "RUN",
-            "Runs (path, name or last; the first is the baseline), or published:NAME.",
-            options.RUN_NAMES,
-        ),
-    ],
-    common: Annotated[bool, option("--common", "Compare the cases that all runs share.")] = False,
-    variant: Annotated[
-        str | None, option("--variant NAME", "This variant of each run [its baseline].")
-    ] = None,
-    against: Annotated[
-        str | None,
-        option(
-            "--against NAME", "Compare a run's variants with this one, using the rule of `run`."
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        option(
-            "-f --format FORMAT",
-            "markdown, csv, json, junit, html, svg, png; none: by the name of the file, else a "
-            "table.",
-        ),
-    ] = None,
-    join: Annotated[
-        bool,
-        option(
-            "--join", "Join runs of the same kernels on several machines into one, and judge it."
-        ),
-    ] = False,
-    attribute: Annotated[
-        bool,
-        option(
-            "--attribute",
-            "Count how much of two images' difference is due to source, config and compiler.",
-        ),
-    ] = False,
-    case: Annotated[
-        list[str] | None, option("--case SUITE/CASE", "For --attribute; may be repeated.")
-    ] = None,
-    source: Annotated[
-        list[str] | None,
-        option("--source SOURCE", "For --attribute: source of each image [its Debian package's]."),
-    ] = None,
+    what: list[str] = argument(
+        "RUN",
+        "Runs (path, name or last; the first is the baseline), or published:NAME.",
+        ...,
+        options.RUN_NAMES,
+    ),
+    common: bool = option("--common", "Compare the cases that all runs share.", False),
+    variant: str | None = option(
+        "--variant NAME", "This variant of each run [its baseline].", None
+    ),
+    against: str | None = option(
+        "--against NAME", "Compare a run's variants with this one, using the rule of `run`.", None
+    ),
+    format: str | None = option(
+        "-f --format FORMAT",
+        "markdown, csv, json, junit, html, svg, png; none: by the name of the file, else a table.",
+        None,
+    ),
+    join: bool = option(
+        "--join", "Join runs of the same kernels on several machines into one, and judge it.", False
+    ),
+    attribute: bool = option(
+        "--attribute",
+        "Count how much of two images' difference is due to source, config and compiler.",
+        False,
+    ),
+    case: list[str] | None = option("--case SUITE/CASE", "For --attribute; may be repeated.", None),
+    source: list[str] | None = option(
+        "--source SOURCE", "For --attribute: source of each image [its Debian package's].", None
+    ),
     fail_on: options.FailOn = None,
     push: options.Push = False,
     output: options.Output = None,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import BEST, OWN_SCHEDULER
@@ -28,27 +28,21 @@ Rows = list[dict[str, Any]]
 
 
 def list_(
-    what: Annotated[
-        str | None,
-        argument(
-            "WHAT",
-            "experiments, cases, routines, schedulers, fragments, published (articles), runs; "
-            "without it all but runs.",
-        ),
-    ] = None,
-    experiment: Annotated[
-        str | None, option("--experiment NAME", "Runs of this experiment; patterns.")
-    ] = None,
-    case: Annotated[
-        str | None, option("--case CASE", "Runs with a figure of this case; patterns.")
-    ] = None,
-    kernel: Annotated[
-        str | None, option("--kernel VERSION", 'Runs of such a kernel: "v7.3-rc*", a git tag.')
-    ] = None,
-    cpu: Annotated[str | None, option("--cpu MODEL", 'Runs on such a CPU: "*EPYC*".')] = None,
-    limit: Annotated[
-        int | None, option("--limit N", "The newest N runs [of a store 1000].", min=1)
-    ] = None,
+    what: str | None = argument(
+        "WHAT",
+        "experiments, cases, routines, schedulers, fragments, published (articles), runs; "
+        "without it all but runs.",
+        None,
+    ),
+    experiment: str | None = option(
+        "--experiment NAME", "Runs of this experiment; patterns.", None
+    ),
+    case: str | None = option("--case CASE", "Runs with a figure of this case; patterns.", None),
+    kernel: str | None = option(
+        "--kernel VERSION", 'Runs of such a kernel: "v7.3-rc*", a git tag.', None
+    ),
+    cpu: str | None = option("--cpu MODEL", 'Runs on such a CPU: "*EPYC*".', None),
+    limit: int | None = option("--limit N", "The newest N runs [of a store 1000].", None, min=1),
     runs: Runs = None,
     json: Json = None,
 ) -> int:

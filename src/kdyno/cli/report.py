@@ -8,7 +8,6 @@ import threading
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -50,40 +49,30 @@ def chart_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
 
 
 def report(
-    run: Annotated[
-        str | None, argument("RUN", "A run: path, name, or last.", options.RUN_NAMES)
-    ] = None,
-    format: Annotated[
-        str | None,
-        option(
-            "-f --format FORMAT",
-            "html, markdown, csv, json, parquet, svg, png, junit, benchstat, "
-            "folded; none: by the name of the file, else a table.",
-            "kdyno.cli.report:format_names",
-        ),
-    ] = None,
+    run: str | None = argument("RUN", "A run: path, name, or last.", None, options.RUN_NAMES),
+    format: str | None = option(
+        "-f --format FORMAT",
+        "html, markdown, csv, json, parquet, svg, png, junit, benchstat, "
+        "folded; none: by the name of the file, else a table.",
+        None,
+        "kdyno.cli.report:format_names",
+    ),
     output: options.Output = None,
     scoring: options.Scoring = None,
-    chart: Annotated[
-        str | None,
-        option(
-            "--chart NAME",
-            "As svg or png: effects, boots, spread, rounds, factors, load.",
-            "kdyno.cli.report:chart_names",
-        ),
-    ] = None,
+    chart: str | None = option(
+        "--chart NAME",
+        "As svg or png: effects, boots, spread, rounds, factors, load.",
+        None,
+        "kdyno.cli.report:chart_names",
+    ),
     fail_on: options.FailOn = None,
-    history: Annotated[
-        Path | None,
-        option(
-            "--history FILE",
-            "With --fail-on: earlier tests of the branch, which set the level of this one.",
-        ),
-    ] = None,
-    all_: Annotated[
-        bool, option("--all", "A site of all runs in the folder that -o names.")
-    ] = False,
-    full: Annotated[bool, option("--full", "With --all: reports with every chart.")] = False,
+    history: Path | None = option(
+        "--history FILE",
+        "With --fail-on: earlier tests of the branch, which set the level of this one.",
+        None,
+    ),
+    all_: bool = option("--all", "A site of all runs in the folder that -o names.", False),
+    full: bool = option("--full", "With --all: reports with every chart.", False),
     runs: options.Runs = None,
     json: options.Json = None,
 ) -> int:
@@ -192,15 +181,11 @@ LOOK_EVERY_S = 2.0
 
 
 def serve(
-    port: Annotated[
-        int, option("--port N", "Port; 0 takes any free one.", min=0, max=65535)
-    ] = 8421,
-    bind: Annotated[
-        str, option("--bind ADDRESS", "Address to listen on; who reaches it can read the runs.")
-    ] = "127.0.0.1",
-    full: Annotated[
-        bool, option("--full", "Reports with every chart; a second or more each.")
-    ] = False,
+    port: int = option("--port N", "Port; 0 takes any free one.", 8421, min=0, max=65535),
+    bind: str = option(
+        "--bind ADDRESS", "Address to listen on; who reaches it can read the runs.", "127.0.0.1"
+    ),
+    full: bool = option("--full", "Reports with every chart; a second or more each.", False),
     runs: options.Runs = None,
     json: options.Json = None,
 ) -> int:
@@ -264,12 +249,10 @@ def serve(
 
 
 def push(
-    what: Annotated[
-        list[str] | None, argument("RUN", "Runs: path, name, or last.", options.RUN_NAMES)
-    ] = None,
-    upgrade: Annotated[
-        bool, option("--upgrade", "Change a store of an earlier kdyno to this one's tables.")
-    ] = False,
+    what: list[str] | None = argument("RUN", "Runs: path, name, or last.", None, options.RUN_NAMES),
+    upgrade: bool = option(
+        "--upgrade", "Change a store of an earlier kdyno to this one's tables.", False
+    ),
     runs: options.Runs = None,
     json: options.Json = None,
 ) -> int:

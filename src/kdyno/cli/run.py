@@ -5,110 +5,88 @@ which is imported when it begins."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from kdyno import deferred
 from kdyno.verbs import options
-from kdyno.verbs.options import Extent, Working, argument, option
+from kdyno.verbs.options import Bundle, Extent, Working, argument, option
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Bundle):
     """What a person asks of a run, beyond its extent."""
 
     experiment: options.ExperimentFile = None
-    resume: Annotated[
-        str | None, option("--resume RUN", "Go on with an interrupted run.", options.RUN_NAMES)
-    ] = None
-    interleave: Annotated[
-        str | None,
-        option(
-            "--interleave auto|turns|boots",
-            "How kernels alternate: turns of milliseconds, whole boots, or auto.",
-        ),
-    ] = None
+    resume: str | None = option(
+        "--resume RUN", "Go on with an interrupted run.", None, options.RUN_NAMES
+    )
+    interleave: str | None = option(
+        "--interleave auto|turns|boots",
+        "How kernels alternate: turns of milliseconds, whole boots, or auto.",
+        None,
+    )
     metric: options.Metric = None
-    exact_boots: Annotated[
-        int | None,
-        option(
-            "--exact-boots N",
-            "Boots of each kernel after which equal counts are exact [3].",
-            min=1,
-            max=100,
-        ),
-    ] = None
-    layouts: Annotated[
-        int | None,
-        option(
-            "--layouts N",
-            "Link each kernel N times, functions in random order; the interval is over the links.",
-            min=6,
-            max=100,
-        ),
-    ] = None
-    calibrate: Annotated[
-        bool, option("--calibrate", "Boot a copy of the baseline as well (A/A).")
-    ] = False
+    exact_boots: int | None = option(
+        "--exact-boots N",
+        "Boots of each kernel after which equal counts are exact [3].",
+        None,
+        min=1,
+        max=100,
+    )
+    layouts: int | None = option(
+        "--layouts N",
+        "Link each kernel N times, functions in random order; the interval is over the links.",
+        None,
+        min=6,
+        max=100,
+    )
+    calibrate: bool = option("--calibrate", "Boot a copy of the baseline as well (A/A).", False)
     variant: options.Variants = None
     ref: options.Ref = None
     case: options.Cases = None
     fail_on: options.FailOn = None
-    confirm: Annotated[
-        bool,
-        option("--confirm", "Measure what is slower again; --fail-on needs both measurements."),
-    ] = False
+    confirm: bool = option(
+        "--confirm", "Measure what is slower again; --fail-on needs both measurements.", False
+    )
     scoring: options.Scoring = None
     refresh: options.Refresh = False
     yes: options.Yes = False
     push: options.Push = False
-    on: Annotated[
-        str | None,
-        option(
-            "--on slurm[:PARTITION]|local", "Measure in jobs, on many machines; see docs/team.md."
-        ),
-    ] = None
-    beside: Annotated[
-        bool, option("--beside", "Let others measure meanwhile, on CPUs not given to this run.")
-    ] = False
-    dry_run: Annotated[
-        bool, option("--dry-run", "Only check and estimate the cost, like `kdyno check`.")
-    ] = False
+    on: str | None = option(
+        "--on slurm[:PARTITION]|local", "Measure in jobs, on many machines; see docs/team.md.", None
+    )
+    beside: bool = option(
+        "--beside", "Let others measure meanwhile, on CPUs not given to this run.", False
+    )
+    dry_run: bool = option(
+        "--dry-run", "Only check and estimate the cost, like `kdyno check`.", False
+    )
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Attempt(Bundle):
     """A command that is tried in several kernels, as typed."""
 
-    command: Annotated[
-        list[str], argument("-- COMMAND", "Any command line; it sees this folder read-only.")
-    ]
-    kernel: Annotated[
-        list[str] | None,
-        option(
-            "-k --kernel KERNEL",
-            "stock, memcpy=NAME, config=NAME, patch=FILE, cflags=FLAGS, cmdline=WORDS, "
-            "compiler=NAME, sysctl=NAME=VALUE, cpus=N, source=SOURCE; several joined by commas. "
-            "May be repeated; the first is the baseline. One alone is compared with stock.",
-        ),
-    ] = None
-    source: Annotated[
-        str, option("--source SOURCE", "Kernel source, as in an experiment file.")
-    ] = "debian:linux-source-7.3"
-    figure: Annotated[
-        str | None,
-        option(
-            "--figure REGEX", "The figure in the command's output, one group; default: its time."
-        ),
-    ] = None
-    unit: Annotated[str, option("--unit UNIT", "Unit of the figure.")] = ""
-    better: Annotated[str, option("--better higher|lower", "Which figures are better [lower].")] = (
-        ""
+    command: list[str] = argument("-- COMMAND", "Any command line; it sees this folder read-only.")
+    kernel: list[str] | None = option(
+        "-k --kernel KERNEL",
+        "stock, memcpy=NAME, config=NAME, patch=FILE, cflags=FLAGS, cmdline=WORDS, "
+        "compiler=NAME, sysctl=NAME=VALUE, cpus=N, source=SOURCE; several joined by commas. "
+        "May be repeated; the first is the baseline. One alone is compared with stock.",
+        None,
     )
-    cpus: Annotated[int, option("--cpus N", "CPUs of the guest.", min=1)] = 1
-    memory: Annotated[str, option("--memory SIZE", "Memory of the guest [1G; 512M in QEMU].")] = ""
-    machine: Annotated[
-        str, option("--machine uml|qemu", "User Mode Linux, or a native kernel in QEMU.")
-    ] = "uml"
+    source: str = option(
+        "--source SOURCE", "Kernel source, as in an experiment file.", "debian:linux-source-7.3"
+    )
+    figure: str | None = option(
+        "--figure REGEX", "The figure in the command's output, one group; default: its time.", None
+    )
+    unit: str = option("--unit UNIT", "Unit of the figure.", "")
+    better: str = option("--better higher|lower", "Which figures are better [lower].", "")
+    cpus: int = option("--cpus N", "CPUs of the guest.", 1, min=1)
+    memory: str = option("--memory SIZE", "Memory of the guest [1G; 512M in QEMU].", "")
+    machine: str = option(
+        "--machine uml|qemu", "User Mode Linux, or a native kernel in QEMU.", "uml"
+    )
     metric: options.Metric = None
     push: options.Push = False
 

@@ -5,30 +5,26 @@ when it begins."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from kdyno import deferred
-from kdyno.verbs.options import ExperimentFile, Working, option
+from kdyno.verbs.options import Bundle, ExperimentFile, Working, option
 
 
 @dataclass(frozen=True)
-class Request:
+class Request(Bundle):
     """Which branch, and how often; or what is known of it."""
 
     experiment: ExperimentFile = None
-    every: Annotated[
-        str | None,
-        option("--every TIME", "Repeat at this interval, such as 30m, 6h or 1d; default: once."),
-    ] = None
-    junit: Annotated[
-        str | None, option("--junit FILE", "Write what is new as JUnit XML; - is stdout.")
-    ] = None
-    list_: Annotated[
-        bool, option("--list", "List the differences on watched branches, measuring nothing.")
-    ] = False
-    acknowledge: Annotated[
-        str | None, option("--acknowledge ID", "Mark a difference as known to a person.")
-    ] = None
+    every: str | None = option(
+        "--every TIME", "Repeat at this interval, such as 30m, 6h or 1d; default: once.", None
+    )
+    junit: str | None = option("--junit FILE", "Write what is new as JUnit XML; - is stdout.", None)
+    list_: bool = option(
+        "--list", "List the differences on watched branches, measuring nothing.", False
+    )
+    acknowledge: str | None = option(
+        "--acknowledge ID", "Mark a difference as known to a person.", None
+    )
 
 
 _watch = deferred("kdyno.cli.branch:watch")

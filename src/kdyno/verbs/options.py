@@ -8,12 +8,13 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import ParameterInfo
 
 from kdyno import deferred, sandbox
 from kdyno.errors import UsageError
@@ -24,45 +25,53 @@ _PLAIN = re.compile(r"[\w./][\w./@%+=:,-]*")
 them evaluated. Others are not offered."""
 
 
-def offered(place: str) -> Callable[[typer.Context, str], list[str]]:
+def _offered(place: str) -> Callable[[typer.Context, str], list[str]] | None:
     """What the shell is offered when Tab is pressed: those words of the function at ``place`` that
     begin with what was typed. Whatever goes wrong gives no words and no message: the shell shows
     its own file names."""
 
-    def offer(ctx: typer.Context, incomplete: str) -> list[str]:
+    def offer(ctx: typer.Context, begun: str) -> list[str]:
         try:
-            words = deferred(place)(ctx, incomplete)
-            return [
-                word for word in words if word.startswith(incomplete) and _PLAIN.fullmatch(word)
-            ]
+            words = deferred(place)(ctx, begun)
+            return [word for word in words if word.startswith(begun) and _PLAIN.fullmatch(word)]
         except Exception:  # a traceback would end up on the person's command line
             return []
 
-    return offer
+    return offer if place else None
 
 
-def option(words: str, help: str, offer: str = "", **more: Any) -> Any:
-    """``words``: flags, and what stands for the value: "-o --output FILE". ``offer``: a place, as
-    of ``offered``; ``more``: as typer's."""
+def option(words: str, help: str, default: Any = ..., offer: str = "", **more: Any) -> Any:
+    """``words``: flags, and what stands for the value: "-o --output FILE". ``default``: none where
+    it must be given, or in Annotated. ``offer``: the MODULE:NAME of a function that has the words
+    to complete; ``more``: as typer's."""
     flags = [word for word in words.split() if word.startswith("-")]
-    metavar = " ".join(word for word in words.split() if not word.startswith("-")) or None
-    completion = offered(offer) if offer else None
-    return typer.Option(*flags, metavar=metavar, help=help, autocompletion=completion, **more)
+    more["metavar"] = " ".join(word for word in words.split() if word not in flags) or None
+    return typer.Option(default, *flags, help=help, autocompletion=_offered(offer), **more)
 
 
-def argument(metavar: str, help: str, offer: str = "") -> Any:
+def argument(metavar: str, help: str, default: Any = ..., offer: str = "") -> Any:
     """As ``option``, for what stands without a flag."""
-    completion = offered(offer) if offer else None
-    return typer.Argument(metavar=metavar, help=help, autocompletion=completion)
+    return typer.Argument(default, metavar=metavar, help=help, autocompletion=_offered(offer))
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Options that go together, as a frozen dataclass: instances have plain values."""
+
+    def __init_subclass__(cls) -> None:
+        for name, info in list(vars(cls).items()):
+            if isinstance(info, ParameterInfo):
+                default = MISSING if info.default is ... else info.default
+                setattr(cls, name, field(default=default, metadata={"info": info}))
 
 
 def flat(verb: Callable[..., int]) -> Callable[..., int]:
-    """The function as typer takes it: a dataclass of options becomes its fields.
+    """The function as typer takes it: a bundle of options becomes its fields.
 
     ValueError where a name comes twice.
     """
     parameters: list[Parameter] = []
-    bundles: dict[str, type] = {}
+    bundles: dict[str, type[Bundle]] = {}
 
     def add(name: str, default: object, kind: object) -> None:
         parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind))
@@ -70,18 +79,17 @@ def flat(verb: Callable[..., int]) -> Callable[..., int]:
     hints = get_type_hints(verb, include_extras=True)
     for own in inspect.signature(verb).parameters.values():
         kind = hints[own.name]
-        if not (isinstance(kind, type) and is_dataclass(kind)):
+        if isinstance(kind, type) and issubclass(kind, Bundle):
+            bundles[own.name] = kind
+            kinds = get_type_hints(kind, include_extras=True)
+            for each in fields(kind):
+                add(each.name, each.metadata.get("info", each.default), kinds[each.name])
+        else:
             add(own.name, own.default, kind)
-            continue
-        bundles[own.name] = kind
-        kinds = get_type_hints(kind, include_extras=True)
-        for field in fields(kind):
-            none = field.default is MISSING
-            add(field.name, Parameter.empty if none else field.default, kinds[field.name])
 
     def call(**given: Any) -> int:
         for name, kind in bundles.items():
-            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            given[name] = kind(**{each.name: given.pop(each.name) for each in fields(kind)})
         return verb(**given)
 
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -102,9 +110,10 @@ def _waived(given: bool) -> bool:
 
 Json = Annotated[str | None, option("--json FILE", "Write the result as JSON; - is stdout.")]
 ExperimentFile = Annotated[
-    Path | None, argument("EXPERIMENT", "Experiment file (TOML).", f"{_OFFERS}experiment_files")
+    Path | None,
+    argument("EXPERIMENT", "Experiment file (TOML).", offer=f"{_OFFERS}experiment_files"),
 ]
-RunNames = Annotated[list[str], argument("RUN", "Runs: path, name, or last.", RUN_NAMES)]
+RunNames = Annotated[list[str], argument("RUN", "Runs: path, name, or last.", offer=RUN_NAMES)]
 Output = Annotated[str | None, option("-o --output FILE", "Write there.")]
 Runs = Annotated[Path | None, option("--runs DIR", "Folder of the runs [$KDYNO_RUNS or XDG].")]
 NoSandbox = Annotated[
@@ -122,11 +131,13 @@ Jobs = Annotated[int | None, option("-j --jobs N", "Parallel jobs of a kernel bu
 Refresh = Annotated[bool, option("--refresh", "Fetch newer packages and branches of the sources.")]
 Variants = Annotated[
     list[str] | None,
-    option("--variant NAME", "Only this variant (may be repeated).", f"{_OFFERS}variant_names"),
+    option(
+        "--variant NAME", "Only this variant (may be repeated).", offer=f"{_OFFERS}variant_names"
+    ),
 ]
 Cases = Annotated[
     list[str] | None,
-    option("--case CASE", "Only these cases; patterns allowed.", f"{_OFFERS}case_names"),
+    option("--case CASE", "Only these cases; patterns allowed.", offer=f"{_OFFERS}case_names"),
 ]
 MaxMinutes = Annotated[
     float | None,
@@ -151,28 +162,27 @@ Scoring = Annotated[
 
 
 @dataclass(frozen=True)
-class Extent:
+class Extent(Bundle):
     """How much is measured, for verbs that measure."""
 
-    quick: Annotated[
-        bool, option("--quick", "First impression: 0.2 s per case, at most 12 boots and 2 minutes.")
-    ] = False
-    seconds: Annotated[
-        float | None, option("--seconds SECONDS", "Seconds per case and boot.", min=0.05)
-    ] = None
-    max_boots: Annotated[
-        int | None, option("--max-boots N", "At most this many boots of each variant.", min=1)
-    ] = None
+    quick: bool = option(
+        "--quick", "First impression: 0.2 s per case, at most 12 boots and 2 minutes.", False
+    )
+    seconds: float | None = option(
+        "--seconds SECONDS", "Seconds per case and boot.", None, min=0.05
+    )
+    max_boots: int | None = option(
+        "--max-boots N", "At most this many boots of each variant.", None, min=1
+    )
     max_minutes: MaxMinutes = None
-    precision: Annotated[
-        str | None,
-        option("--precision SHARE", 'Half-width at which measuring stops, such as "0.5%".'),
-    ] = None
-    seed: Annotated[int | None, option("--seed N", "Seed of the order of boots.", min=0)] = None
+    precision: str | None = option(
+        "--precision SHARE", 'Half-width at which measuring stops, such as "0.5%".', None
+    )
+    seed: int | None = option("--seed N", "Seed of the order of boots.", None, min=0)
 
 
 @dataclass(frozen=True)
-class Working:
+class Working(Bundle):
     """How a run is made, and where it and its figures go, for verbs that make one."""
 
     jobs: Jobs = None

@@ -63,21 +63,15 @@ KERNEL = "debian:linux-source-7.3"
 
 
 def check(
-    routine: Annotated[
-        list[str] | None,
-        argument(
-            "ROUTINE",
-            "Names, with FUNCTION- in front for other functions than memcpy, or FILE.S; "
-            "default: all.",
-        ),
-    ] = None,
-    quick: Annotated[bool, option("--quick", "About every third size and offset.")] = False,
-    kernel: Annotated[
-        bool,
-        option(
-            "--kernel", "Also boot a kernel with each routine and run its own KUnit tests there."
-        ),
-    ] = False,
+    routine: list[str] | None = argument(
+        "ROUTINE",
+        "Names, with FUNCTION- in front for other functions than memcpy, or FILE.S; default: all.",
+        None,
+    ),
+    quick: bool = option("--quick", "About every third size and offset.", False),
+    kernel: bool = option(
+        "--kernel", "Also boot a kernel with each routine and run its own KUnit tests there.", False
+    ),
     source: Source = KERNEL,
     no_sandbox: NoSandbox = False,
     json: Json = None,
@@ -132,20 +126,15 @@ def check(
 
 
 def generate_verb(
-    shape: Annotated[
-        str,
-        argument(
-            "SHAPE",
-            "[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-maskN|-bytesN][-small32]"
-            "[-aligned|-unaligned][-rep-BYTES|-nt-BYTES]; "
-            "functions memcpy, memmove, memset, copy_page, clear_page; registers general, sse, "
-            "avx2, avx512vl, avx512; tails overlap, string, mask (pages have none).",
-        ),
-    ],
-    output: Annotated[str, option("--output -o FILE.S", "Where to; - is stdout.")] = "-",
-    name: Annotated[
-        str | None, option("--name NAME", "Its name; else the file's, else the shape's.")
-    ] = None,
+    shape: str = argument(
+        "SHAPE",
+        "[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-maskN|-bytesN][-small32]"
+        "[-aligned|-unaligned][-rep-BYTES|-nt-BYTES]; "
+        "functions memcpy, memmove, memset, copy_page, clear_page; registers general, sse, "
+        "avx2, avx512vl, avx512; tails overlap, string, mask (pages have none).",
+    ),
+    output: str = option("--output -o FILE.S", "Where to; - is stdout.", "-"),
+    name: str | None = option("--name NAME", "Its name; else the file's, else the shape's.", None),
 ) -> int:
     """Write a memory routine from its parameters. `memcpy = "FILE.S"` puts it into a kernel.
 
@@ -190,32 +179,22 @@ def alone(what: str, wait: bool) -> Iterator[tuple[int, Callable[[str, float | N
 
 
 def bench(
-    routine: Annotated[
-        list[str] | None, argument("ROUTINE", "Names or FILE.S; default: all.")
-    ] = None,
-    quick: Annotated[bool, option("--quick", "A first impression, in less than a minute.")] = False,
-    paper: Annotated[
-        bool, option("--paper", "The published comparison: 128 to 2048 bytes, 5,000,000 calls.")
-    ] = False,
-    minutes: Annotated[
-        float | None, option("--minutes MINUTES", "Minutes of timing.", min=0.05)
-    ] = None,
-    distribution: Annotated[
-        Path | None, option("--distribution FILE", "Replay what a kernel copied (JSON).")
-    ] = None,
+    routine: list[str] | None = argument("ROUTINE", "Names or FILE.S; default: all.", None),
+    quick: bool = option("--quick", "A first impression, in less than a minute.", False),
+    paper: bool = option(
+        "--paper", "The published comparison: 128 to 2048 bytes, 5,000,000 calls.", False
+    ),
+    minutes: float | None = option("--minutes MINUTES", "Minutes of timing.", None, min=0.05),
+    distribution: Path | None = option(
+        "--distribution FILE", "Replay what a kernel copied (JSON).", None
+    ),
     tree: Tree = None,
     seed: BenchSeed = 1,
-    earlier: Annotated[
-        Path | None, option("--from FILE", "Time nothing: show an earlier --json.")
-    ] = None,
-    figures: Annotated[
-        bool, option("--figures", "The ratios that a good routine is judged by.")
-    ] = False,
-    csv: Annotated[str | None, option("--csv FILE", "Every figure as CSV; - is stdout.")] = None,
-    output: Annotated[str | None, option("-o --output FILE", "Curves: .svg or .png.")] = None,
-    into: Annotated[
-        str | None, option("--into RUN", "Keep it in this run; its report shows it.")
-    ] = None,
+    earlier: Path | None = option("--from FILE", "Time nothing: show an earlier --json.", None),
+    figures: bool = option("--figures", "The ratios that a good routine is judged by.", False),
+    csv: str | None = option("--csv FILE", "Every figure as CSV; - is stdout.", None),
+    output: str | None = option("-o --output FILE", "Curves: .svg or .png.", None),
+    into: str | None = option("--into RUN", "Keep it in this run; its report shows it.", None),
     runs: Runs = None,
     no_wait: NoWait = False,
     no_sandbox: NoSandbox = False,
@@ -304,33 +283,22 @@ def _timed(
 
 
 def histogram(
-    workload: Annotated[
-        list[str] | None,
-        argument(
-            "EXPERIMENT | -- COMMAND",
-            "An experiment file (ends in .toml): its baseline and its cases; or any command.",
-        ),
-    ] = None,
-    case: Annotated[
-        list[str] | None,
-        option(
-            "--case SUITE/CASE", "Count while this case runs; patterns allowed, may be repeated."
-        ),
-    ] = None,
-    variant: Annotated[
-        str | None, option("--variant NAME", "This variant instead of the baseline.")
-    ] = None,
-    seconds: Annotated[
-        float, option("--seconds SECONDS", "Seconds for each case.", min=0.05)
-    ] = 0.5,
-    operations: Annotated[
-        int | None, option("--operations N", "This many operations of each case instead.", min=1)
-    ] = None,
+    workload: list[str] | None = argument(
+        "EXPERIMENT | -- COMMAND",
+        "An experiment file (ends in .toml): its baseline and its cases; or any command.",
+        None,
+    ),
+    case: list[str] | None = option(
+        "--case SUITE/CASE", "Count while this case runs; patterns allowed, may be repeated.", None
+    ),
+    variant: str | None = option("--variant NAME", "This variant instead of the baseline.", None),
+    seconds: float = option("--seconds SECONDS", "Seconds for each case.", 0.5, min=0.05),
+    operations: int | None = option(
+        "--operations N", "This many operations of each case instead.", None, min=1
+    ),
     source: Source = KERNEL,
-    output: Annotated[
-        str | None, option("-o --output FILE.json", "The distribution; - is stdout.")
-    ] = None,
-    top: Annotated[int, option("--top N", "Call sites to show.", min=1)] = 20,
+    output: str | None = option("-o --output FILE.json", "The distribution; - is stdout.", None),
+    top: int = option("--top N", "Call sites to show.", 20, min=1),
     jobs: Jobs = None,
     refresh: Refresh = False,
     no_sandbox: NoSandbox = False,
@@ -414,29 +382,23 @@ def _workload(
 
 
 def tune(
-    copies: Annotated[
-        Path | None,
-        argument("FILE", "A distribution, from histogram; default: UnixBench's."),
-    ] = None,
-    output: Annotated[Path | None, option("-o --output FILE.S", "Where the routine goes.")] = None,
-    cpu: Annotated[
-        bool,
-        option(
-            "--cpu",
-            "Not for recorded copies but for this CPU: find its row of best.toml, and write "
-            "routine, benches and row beside -o, or into kernel/memcpy.",
-        ),
-    ] = False,
-    minutes: Annotated[
-        float | None,
-        option("--minutes MINUTES", "Minutes of timing; default: 2, with --cpu 4.", min=0.05),
-    ] = None,
-    level: Annotated[
-        str, option("--level LEVEL", "Where the copies lie: L1, L2, L3 or memory.")
-    ] = "L1",
-    share: Annotated[
-        str | None, option("--share SHARE", 'memcpy\'s share of the time, such as "35%".')
-    ] = None,
+    copies: Path | None = argument(
+        "FILE", "A distribution, from histogram; default: UnixBench's.", None
+    ),
+    output: Path | None = option("-o --output FILE.S", "Where the routine goes.", None),
+    cpu: bool = option(
+        "--cpu",
+        "Not for recorded copies but for this CPU: find its row of best.toml, and write "
+        "routine, benches and row beside -o, or into kernel/memcpy.",
+        False,
+    ),
+    minutes: float | None = option(
+        "--minutes MINUTES", "Minutes of timing; default: 2, with --cpu 4.", None, min=0.05
+    ),
+    level: str = option("--level LEVEL", "Where the copies lie: L1, L2, L3 or memory.", "L1"),
+    share: str | None = option(
+        "--share SHARE", 'memcpy\'s share of the time, such as "35%".', None
+    ),
     tree: Tree = None,
     seed: BenchSeed = 1,
     no_sandbox: NoSandbox = False,

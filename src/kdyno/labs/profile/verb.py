@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment
@@ -46,52 +45,37 @@ from kdyno.verbs.watching import watching
 
 
 def profile_verb(
-    what: Annotated[
-        str,
-        argument("EXPERIMENT|RUN", "An experiment file, or a run (path, name or last).", RUN_NAMES),
-    ],
-    method: Annotated[
-        str | None,
-        option("--method WORD", "perf, gprof, or count in QEMU [as the experiment says]."),
-    ] = None,
-    boots: Annotated[
-        int, option("--boots N", "Profiled boots of each variant.", min=1, max=1000)
-    ] = 6,
-    seconds: Annotated[
-        float,
-        option(
-            "--seconds SECONDS", "Work: what the baseline does in this time.", min=0.05, max=3600
-        ),
-    ] = 1.0,
+    what: str = argument(
+        "EXPERIMENT|RUN", "An experiment file, or a run (path, name or last).", ..., RUN_NAMES
+    ),
+    method: str | None = option(
+        "--method WORD", "perf, gprof, or count in QEMU [as the experiment says].", None
+    ),
+    boots: int = option("--boots N", "Profiled boots of each variant.", 6, min=1, max=1000),
+    seconds: float = option(
+        "--seconds SECONDS", "Work: what the baseline does in this time.", 1.0, min=0.05, max=3600
+    ),
     variant: Variants = None,
     case: Cases = None,
-    stacks: Annotated[
-        bool, option("--stacks", "perf: kernels with frame pointers, for whole stacks.")
-    ] = False,
-    again: Annotated[
-        bool, option("--replace", "Replace the run's profile if it was made differently.")
-    ] = False,
-    show: Annotated[
-        bool, option("--show", "Boot nothing; show the profile that the run has.")
-    ] = False,
-    top: Annotated[int, option("--top N", "Functions in each table.", min=1, max=100_000)] = 15,
-    folded: Annotated[
-        str | None, option("--folded FILE", "Folded stacks, for flame graphs.")
-    ] = None,
-    annotate: Annotated[
-        str | None,
-        option(
-            "--annotate FUNCTION",
-            "count: a function's instructions in both kernels, with their counts.",
-        ),
-    ] = None,
-    lines: Annotated[
-        str | None,
-        option(
-            "--lines FILE",
-            "Compile this file of the kernel, such as fs/pipe.c, with line numbers for it.",
-        ),
-    ] = None,
+    stacks: bool = option(
+        "--stacks", "perf: kernels with frame pointers, for whole stacks.", False
+    ),
+    again: bool = option(
+        "--replace", "Replace the run's profile if it was made differently.", False
+    ),
+    show: bool = option("--show", "Boot nothing; show the profile that the run has.", False),
+    top: int = option("--top N", "Functions in each table.", 15, min=1, max=100_000),
+    folded: str | None = option("--folded FILE", "Folded stacks, for flame graphs.", None),
+    annotate: str | None = option(
+        "--annotate FUNCTION",
+        "count: a function's instructions in both kernels, with their counts.",
+        None,
+    ),
+    lines: str | None = option(
+        "--lines FILE",
+        "Compile this file of the kernel, such as fs/pipe.c, with line numbers for it.",
+        None,
+    ),
     jobs: Jobs = None,
     refresh: Refresh = False,
     runs: Runs = None,

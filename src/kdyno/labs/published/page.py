@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import jinja2
 
@@ -463,17 +463,15 @@ _CHARTS: Mapping[str, Callable[[Sequence[Article], Evidence], Picture | None]] =
 
 
 def published(
-    what: Annotated[
-        list[str] | None,
-        argument(
-            "RUN",
-            "Runs (path, name or last), and JSON files of memcpy bench, memcpy histogram and "
-            "vectorize [those that come with kdyno].",
-        ),
-    ] = None,
-    output: Annotated[
-        str | None, option("-o --output FILE", "Write there, with pictures in a folder beside.")
-    ] = None,
+    what: list[str] | None = argument(
+        "RUN",
+        "Runs (path, name or last), and JSON files of memcpy bench, memcpy histogram and "
+        "vectorize [those that come with kdyno].",
+        None,
+    ),
+    output: str | None = option(
+        "-o --output FILE", "Write there, with pictures in a folder beside.", None
+    ),
     runs: Runs = None,
     json: Json = None,
 ) -> int:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 from kdyno import sandbox
 from kdyno.errors import UsageError
@@ -28,34 +27,25 @@ from kdyno.verbs.watching import Building
 
 
 def vectorize(
-    what: Annotated[
-        str,
-        argument(
-            "WHAT",
-            "A kernel source, an experiment file, the object tree of your own build, "
-            "or a survey written by --json.",
-        ),
-    ] = "debian:linux-source-7.3",
-    flags: Annotated[
-        list[str] | None,
-        option(
-            "--flags SET", 'o3, sse2, avx2, avx512, or NAME="FLAGS"; avx2 if none. May be repeated.'
-        ),
-    ] = None,
-    variant: Annotated[
-        str | None, option("--variant NAME", "Of an experiment [its baseline].")
-    ] = None,
-    compiler: Annotated[
-        str | None, option("--compiler NAME", "gcc-12, clang-19 and the like.")
-    ] = None,
-    profile: Annotated[
-        str | None,
-        option(
-            "--profile RUN|FILE",
-            "Rank missed loops by the seconds of their functions in this profile.",
-        ),
-    ] = None,
-    rows: Annotated[int, option("--rows N", "Rows of each table on the terminal.", min=1)] = 20,
+    what: str = argument(
+        "WHAT",
+        "A kernel source, an experiment file, the object tree of your own build, "
+        "or a survey written by --json.",
+        "debian:linux-source-7.3",
+    ),
+    flags: list[str] | None = option(
+        "--flags SET",
+        'o3, sse2, avx2, avx512, or NAME="FLAGS"; avx2 if none. May be repeated.',
+        None,
+    ),
+    variant: str | None = option("--variant NAME", "Of an experiment [its baseline].", None),
+    compiler: str | None = option("--compiler NAME", "gcc-12, clang-19 and the like.", None),
+    profile: str | None = option(
+        "--profile RUN|FILE",
+        "Rank missed loops by the seconds of their functions in this profile.",
+        None,
+    ),
+    rows: int = option("--rows N", "Rows of each table on the terminal.", 20, min=1),
     output: Output = None,
     jobs: Jobs = None,
     refresh: Refresh = False,
