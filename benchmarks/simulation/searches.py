@@ -27,7 +27,7 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.simulation.synthetic import Draw, resampled
-from kdyno.bisect.search import WITHIN, Difference, Measured, Search, Span, search
+from kdyno.bisect.search import WITHIN, Difference, Measured, Search, Span, Unusable
 
 LENGTHS = (8, 64, 512, 4096)
 EFFECTS = (0.0, 0.01, 0.02, 0.05)
@@ -81,6 +81,19 @@ def difference(rows: np.ndarray, high: int, low: int) -> Difference:
 
 Answer = int | None
 """The commit that is named; None: none is."""
+
+
+def search(
+    ends: Span, least: float, measure: Callable[[Search, int], Measured | Unusable]
+) -> Search:
+    """The whole search, with ``measure(search, point)``: a build takes 60 s, a probe 30 s."""
+    state = Search(ends, least)
+    built = {ends.low, ends.high}
+    while state.span is not None:
+        at = state.probe(built, 60.0, 30.0)
+        built.add(at)
+        state.record(at, measure(state, at))
+    return state
 
 
 def kdyno(own: Range) -> Answer:

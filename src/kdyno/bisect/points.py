@@ -18,7 +18,7 @@ from typing import Any
 
 from kdyno import whole
 from kdyno.errors import UsageError
-from kdyno.kernels.history import OPEN, SHORT, Commit, commit_of, first_parents, merge_base
+from kdyno.kernels.history import OPEN, SHORT, commit_of, first_parents, merge_base
 from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.tree import Tree
@@ -95,17 +95,19 @@ def commits(folder: Path, good: str, bad: str) -> tuple[Point, ...]:
             f"--good {good} is no ancestor of --bad {bad}. Where their histories part is "
             f"{base[:SHORT]}: --good {base[:SHORT]} searches what only {bad} has"
         )
-    between = first_parents(folder, f"{ends[0]}..{ends[1]}")
     (first,) = first_parents(folder, "--max-count=1", ends[0])
-    width = len(str(len(between)))
+    own = (first, *first_parents(folder, f"{ends[0]}..{ends[1]}"))
+    return _numbered(*(Point("", keys={}, **vars(each)) for each in own))
+
+
+def _numbered(*points: Point) -> tuple[Point, ...]:
+    """With names that sort as the points are ordered."""
+    width = len(str(len(points) - 1))
+    hashes = (f"-{point.commit[:8]}" if point.commit else "" for point in points)
     return tuple(
-        point_of(commit, f"{number:0{width}}-{commit.commit[:8]}")
-        for number, commit in enumerate((first, *between))
+        replace(point, name=f"{at:0{width}}{own}")
+        for at, (point, own) in enumerate(zip(points, hashes, strict=True))
     )
-
-
-def point_of(own: Commit, name: str) -> Point:
-    return Point(name, own.title, {}, own.commit, own.parents, own.author, own.files, own.date)
 
 
 def merged(folder: Path, merge: Point) -> tuple[str, str] | None:
@@ -119,28 +121,24 @@ def merged(folder: Path, merge: Point) -> tuple[str, str] | None:
 def with_keys(folder: Path, point: Point, good: str, patches: Path) -> Point:
     """The point with the keys of its variant; the patch is written into ``patches`` once."""
     source = {"source": f"git:{folder}#{good}"}
-    if point.commit == good:
-        return replace(point, keys=source)
     file = patches / f"{point.commit}.patch"
-    if not file.is_file():
+    if point.commit != good and not file.is_file():
         text = git.answer(folder, [*_DIFF, OPEN, good, point.commit])
         count = text.count(b"\ndiff --git ") + text.startswith(b"diff --git ")
         if count > _MOST_FILES or len(text) > _MOST_BYTES or b"\nBinary files " in text:
             return replace(point, keys={"source": f"git:{folder}#{point.commit}"})
-        if not count:
-            return replace(point, keys=source)
-        patches.mkdir(parents=True, exist_ok=True)
-        whole.write(file, text)
-    return replace(point, keys={**source, "patches": [str(file)]})
+        if count:
+            patches.mkdir(parents=True, exist_ok=True)
+            whole.write(file, text)
+    own = {"patches": [str(file)]} if point.commit != good and file.is_file() else {}
+    return replace(point, keys=source | own)
 
 
 def reverted(folder: Path, commit: Point, patches: Path) -> Path:
     """The commit's own change backwards, as a patch."""
     file = patches / f"revert-{commit.commit}.patch"
-    if not file.is_file():
-        text = git.answer(folder, [*_DIFF, OPEN, commit.commit, commit.parents[0]])
-        patches.mkdir(parents=True, exist_ok=True)
-        whole.write(file, text)
+    patches.mkdir(parents=True, exist_ok=True)
+    whole.write(file, git.answer(folder, [*_DIFF, OPEN, commit.commit, commit.parents[0]]))
     return file
 
 
@@ -173,11 +171,8 @@ def series(folder: Path) -> tuple[Point, ...]:
         raise UsageError(f"--series {folder}: {', '.join(missing[:4])} is not there")
     if not files:
         raise UsageError(f"--series {folder}: no patch there, neither *.patch nor a file `series`")
-    width = len(str(len(files)))
-    points = [Point(f"{0:0{width}}", "no patch", {"patches": []})]
-    for number, file in enumerate(files, 1):
-        points.append(Point(f"{number:0{width}}", file.name, {}, adds=str(file)))
-    return tuple(points)
+    patches = (Point("", file.name, {}, adds=str(file)) for file in files)
+    return _numbered(Point("", "no patch", {"patches": []}), *patches)
 
 
 # The files in which two sources differ.
@@ -188,9 +183,13 @@ def files(first: Point, good: Tree, bad: Tree) -> tuple[Point, ...]:
     built by is first."""
     before, after = good.manifest(), bad.manifest()
     paths = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
-    own = enumerate(sorted(paths, key=lambda path: (not _is_read_first(path), path)), 1)
-    width = len(str(len(paths)))
-    return (first, *(Point(f"{at:0{width}}", path, {}, files=(path,)) for at, path in own))
+
+    def order(path: str) -> tuple[bool, str]:
+        name = PurePosixPath(path)
+        return not (name.suffix == ".h" or name.name.startswith(_DESCRIBES)), path
+
+    changed = (Point("", path, {}, files=(path,)) for path in sorted(paths, key=order))
+    return (first, *_numbered(first, *changed)[1:])
 
 
 def patched(points: Sequence[Point], good: Path, bad: Path, folder: Path) -> tuple[Point, ...]:
@@ -210,28 +209,23 @@ def patched(points: Sequence[Point], good: Path, bad: Path, folder: Path) -> tup
     return (points[0], *texts)
 
 
-def _is_read_first(path: str) -> bool:
-    name = PurePosixPath(path)
-    return name.suffix == ".h" or name.name.startswith(_DESCRIBES)
-
-
 def file_patch(good: Path, bad: Path, path: str) -> bytes:
     """From one tree to the other in one file, as git writes it; empty where it is no text."""
-    sides = (good / path, bad / path)
-    if any(side.is_symlink() for side in sides):
+    sides = {"a": good / path, "b": bad / path}
+    if any(side.is_symlink() for side in sides.values()):
         return b""
-    reads = [side for side in sides if side.is_file()]
+    reads = [side for side in sides.values() if side.is_file()]
     modes = ["100755" if side.stat().st_mode & 0o100 else "100644" for side in reads]
-    there = [side in reads for side in sides]
-    places = [side if side in reads else Path("/dev/null") for side in sides]
     labels = [
-        f"{side}/{path}" if own else "/dev/null" for side, own in zip("ab", there, strict=True)
+        f"--label={name}/{path}" if side in reads else "--label=/dev/null"
+        for name, side in sides.items()
     ]
-    command = ["diff", "--unified", *(f"--label={label}" for label in labels), *map(str, places)]
+    places = [str(side) if side in reads else "/dev/null" for side in sides.values()]
+    command = ["diff", "--unified", *labels, *places]
     text = trees.run(confined(command, reads=reads), allowed=(0, 1), called=command)
     header = [f"diff --git a/{path} b/{path}"]
-    if not all(there):
-        header.append(f"{'deleted' if there[0] else 'new'} file mode {modes[0]}")
+    if len(reads) == 1:
+        header.append(f"{'deleted' if sides['a'] in reads else 'new'} file mode {modes[0]}")
     elif modes[0] != modes[1]:
         header += [f"old mode {modes[0]}", f"new mode {modes[1]}"]
     if text.startswith(b"Binary files ") or not (text or header[1:]):
@@ -252,11 +246,8 @@ def options(good: Path, bad: Path) -> tuple[Point, ...]:
         lines[option] = f"# {option} is not set"
     if not lines:
         raise UsageError(f"--between {good} {bad}: the two set the same options")
-    width = len(str(len(lines)))
-    points = [Point(f"{0:0{width}}", good.name, {"config": list(before.values())})]
-    for number, line in enumerate(lines.values(), 1):
-        points.append(Point(f"{number:0{width}}", line, {}, adds=line))
-    return tuple(points)
+    first = Point("", good.name, {"config": list(before.values())})
+    return _numbered(first, *(Point("", line, {}, adds=line) for line in lines.values()))
 
 
 def _option(line: str) -> str:
@@ -265,11 +256,10 @@ def _option(line: str) -> str:
 
 def _config(file: Path) -> dict[str, str]:
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as problem:
         raise UsageError(f"--between {file}: {problem.strerror}") from problem
-    lines = [line.strip() for line in text.splitlines()]
-    options = {_option(line): line for line in lines if _LINES.match(line)}
+    options = {_option(line): line for line in map(str.strip, lines) if _LINES.match(line)}
     if not options:
         raise UsageError(f"--between {file}: it has no line such as CONFIG_SMP=y")
     return options

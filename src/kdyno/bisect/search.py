@@ -15,8 +15,8 @@ here an answer is measured until it is certain, and what a probe costs is mostly
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 WITHIN = 0.64
 """Half-width of a measurement ÷ the smallest step that it is to tell: where that is a quarter of a
@@ -83,15 +83,8 @@ class Span:
     low: int
     high: int
     difference: Difference
-
-
-@dataclass(frozen=True)
-class _Open:
-    """A range to be searched, and the halves beside it, nearest first, to return to when this was
-    a mistake."""
-
-    span: Span
     siblings: tuple[Span, ...] = ()
+    """The halves that were left for it, nearest first, to return to when it was a mistake."""
 
 
 @dataclass
@@ -107,18 +100,15 @@ class Search:
     steps: list[Span] = field(default_factory=list)
     spread: list[Span] = field(default_factory=list)
     """Ranges over which a difference is spread in parts, each smaller than ``least``."""
-    vanished: list[Span] = field(default_factory=list)
-    """Ranges whose difference was gone when they were measured again."""
     unusable: dict[int, str] = field(default_factory=dict)
     curve: dict[int, float] = field(default_factory=dict)
     """Point → log ratio to point 0, chained over the probes."""
     probes: int = 0
-    _open: list[_Open] = field(default_factory=list)
-    _beside: dict[tuple[int, int], tuple[Span, ...]] = field(default_factory=dict)
+    _open: list[Span] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.curve = {self.ends.low: 0.0, self.ends.high: math.log(self.ends.difference.ratio)}
-        self._open = [_Open(self.ends)]
+        self._open = [self.ends]
         self._settle()
 
     @property
@@ -129,7 +119,7 @@ class Search:
     @property
     def span(self) -> Span | None:
         """The range that is searched now; None: the search has ended."""
-        return self._open[-1].span if self._open else None
+        return self._open[-1] if self._open else None
 
     @property
     def certain(self) -> bool:
@@ -142,89 +132,63 @@ class Search:
 
     def probe(self, built: Collection[int], build_s: float, measure_s: float) -> int:
         """The point of ``span`` to measure next. built: points whose kernels are there already."""
-        span = self._open[-1].span
+        span = self._open[-1]
 
         def worth(at: int) -> float:
             share = (at - span.low) / (span.high - span.low)
             bits = -share * math.log2(share) - (1 - share) * math.log2(1 - share)
             cost_s = measure_s + (0.0 if at in built else build_s)
-            return self._usable(at) * bits / cost_s
+            distance = min((abs(at - other) for other in self.unusable), default=math.inf)
+            return (1.0 - _NEIGHBOUR_FAILS**distance) * bits / cost_s
 
         return max(self.candidates(span), key=worth)
 
-    def _usable(self, at: int) -> float:
-        """Chance that a point has a figure, by its distance from those that have none."""
-        distance = min((abs(at - other) for other in self.unusable), default=None)
-        return 1.0 if distance is None else 1.0 - _NEIGHBOUR_FAILS**distance
-
     def left(self) -> int:
         """Probes to come, if each halves what is open and none fails."""
-        return sum(
-            math.ceil(math.log2(len(self.candidates(entry.span)) + 1)) for entry in self._open
-        )
+        return sum(math.ceil(math.log2(len(self.candidates(span)) + 1)) for span in self._open)
 
     def record(self, at: int, outcome: Outcome) -> None:
-        """What came of measuring point ``at`` of ``span``."""
-        entry = self._open[-1]
-        span = entry.span
+        """The result of measuring point ``at`` of ``span``."""
+        span = self._open[-1]
         self.probes += 1
         match outcome:
             case Unusable(why):
                 self.unusable[at] = why
             case Same(as_low):
-                own = (at, span.high) if as_low else (span.low, at)
                 self.curve[at] = self.curve[span.low if as_low else span.high]
-                self._open[-1] = _Open(Span(*own, span.difference), entry.siblings)
+                self._open[-1] = replace(span, low=at) if as_low else replace(span, high=at)
             case Measured(first, second, whole):
                 self._open.pop()
                 self.curve[at] = self.curve[span.low] + math.log(first.ratio)
-                halves = [
-                    Span(low, high, difference)
-                    for low, high, difference in ((span.low, at, first), (at, span.high, second))
-                ]
+                halves = [Span(span.low, at, first), Span(at, span.high, second)]
                 large = [half for half in halves if half.difference.is_step(self.least)]
                 if len(large) == 2:
-                    self._open += [_Open(half) for half in reversed(halves)]
+                    self._open += reversed(halves)
                 elif large:
                     (other,) = (half for half in halves if half is not large[0])
-                    self._open.append(_Open(large[0], (other, *entry.siblings)))
+                    self._open.append(replace(large[0], siblings=(other, *span.siblings)))
                 elif whole.is_step(self.least):
-                    self.spread.append(Span(span.low, span.high, whole))
+                    self.spread.append(replace(span, difference=whole))
                 else:
-                    self._back(entry)
+                    self._back(span)
         self._settle()
 
     def reject(self, step: Span) -> None:
         """The step was not there when it was verified: go on with what was left for it."""
         self.steps.remove(step)
-        self._back(_Open(step, self._beside.get((step.low, step.high), ())))
+        self._back(step)
         self._settle()
 
-    def _back(self, entry: _Open) -> None:
+    def _back(self, span: Span) -> None:
         """From a range that has no difference to the half that was left for it."""
-        self.vanished.append(entry.span)
-        if entry.siblings:
-            self._open.append(_Open(entry.siblings[0], entry.siblings[1:]))
+        if span.siblings:
+            self._open.append(replace(span.siblings[0], siblings=span.siblings[1:]))
 
     def _settle(self) -> None:
         """Ranges with nothing left to measure inside are steps, if they were measured as such."""
-        while self._open and not self.candidates(self._open[-1].span):
-            entry = self._open.pop()
-            if entry.span.difference.is_step(self.least):
-                self.steps.append(entry.span)
-                self._beside[entry.span.low, entry.span.high] = entry.siblings
+        while self._open and not self.candidates(self._open[-1]):
+            span = self._open.pop()
+            if span.difference.is_step(self.least):
+                self.steps.append(span)
             else:
-                self._back(entry)
-
-
-def search(
-    ends: Span, least: float, measure: Callable[[Search, int], Outcome], build_s: float = 60.0
-) -> Search:
-    """The whole search, with ``measure(search, point)``; for simulations and tests."""
-    state = Search(ends, least)
-    built = {ends.low, ends.high}
-    while state.span is not None:
-        at = state.probe(built, build_s, 30.0)
-        built.add(at)
-        state.record(at, measure(state, at))
-    return state
+                self._back(span)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A search on real kernels: the ends, a probe after the other, the verification; kept on disk.
+"""A search on real kernels: the ends, a probe after the other, the verification, the answer.
 
 Every measurement is an ordinary run of an experiment that is made here: the points it compares are
 its variants, which take turns in the same groups, and the run's own rule judges it. The state is
@@ -9,8 +9,9 @@ written whole after each of them, so that an interrupted search goes on where it
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.reading.checked import model_in
 from kdyno.reading.mistakes import KeyPath, spelled
+from kdyno.report import figures
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, FunctionCounts, Verdict
 from kdyno.suites.catalogue import Catalogue
@@ -47,7 +49,10 @@ ENDS_PRECISION = 0.005
 """Of the ends, as long as nobody has said how large a difference is looked for."""
 COARSE = 0.03
 """Of the ends at first."""
+_BAR = 24
+"""Columns of the curve."""
 REVERTED = "reverted"
+FOUND, NOT_REPRODUCED, UNCLEAR = "found", "not-reproduced", "unclear"
 
 
 @dataclass(frozen=True)
@@ -142,25 +147,38 @@ class State:
         return self.ends is not None and self.ends.is_step(self.least)
 
     def search(self) -> Search:
-        """Where the search stands: all steps, replayed."""
+        """Where the search stands: all steps, replayed, and gone on from those that do not hold."""
         assert self.ends is not None
         search = Search(Span(0, len(self.range.points) - 1, self.ends), self.least)
-        verified = list(self.verified)
-        for step in self.steps:
-            _reject(search, verified)
-            search.record(step.at, step.outcome)
-        _reject(search, verified)
+        steps, verified = list(self.steps), list(self.verified)
+        while verified if search.span is None else steps:
+            if search.span is not None:
+                step = steps.pop(0)
+                search.record(step.at, step.outcome)
+            elif not (check := verified.pop(0)).holds:
+                ends = (check.low, check.high)
+                search.reject(next(own for own in search.steps if (own.low, own.high) == ends))
         return search
 
+    @property
+    def word(self) -> str:
+        """The short answer: found (one step, verified), not-reproduced, or unclear."""
+        if not self.reproduced:
+            return NOT_REPRODUCED
+        return FOUND if self.search().certain and self.finished else UNCLEAR
 
-def _reject(search: Search, verified: list[Verification]) -> None:
-    while search.span is None and verified:
-        first = verified.pop(0)
-        step = next(
-            step for step in search.steps if (step.low, step.high) == (first.low, first.high)
-        )
-        if not first.holds:
-            search.reject(step)
+    @property
+    def cause(self) -> Point | None:
+        """The one commit that was found; None: a range, no commit, or no single step."""
+        if self.word != FOUND or self.range.what != "commit":
+            return None
+        (step,) = self.search().steps
+        return self.range.points[step.high] if step.high == step.low + 1 else None
+
+    def verification(self, step: Span) -> Verification | None:
+        """Of a step that the search names; None: there was none yet."""
+        ends = (step.low, step.high)
+        return next((own for own in self.verified if (own.low, own.high) == ends), None)
 
 
 _FILE = TypeAdapter(State)
@@ -205,18 +223,16 @@ class Session:
         """All that is left to do; the state at its end."""
         if self.state.ends is None:
             self._measure_ends()
-        if not self.state.reproduced:
-            self.save(finished=True)
-            return self.state
-        while True:
+        while self.state.reproduced:
             search = self.state.search()
             if search.span is not None:
-                self._probe(search)
-            elif unverified := self._unverified(search):
-                self._verify(unverified)
+                self._probe(search, search.span)
+            elif unverified := [own for own in search.steps if not self.state.verification(own)]:
+                self._verify(unverified[0])
             else:
-                self.save(finished=True)
-                return self.state
+                break
+        self.save(finished=True)
+        return self.state
 
     # The ends.
 
@@ -228,8 +244,7 @@ class Session:
         # A large difference is seen at a glance.
         for precision in sorted({max(smallest, COARSE), smallest}, reverse=True):
             run, verdict = self._measured("ends", [good, bad], WITHIN * precision)
-            effect = self._effect(verdict, bad.name)
-            ends = _difference(effect)
+            effect, ends = self._effect(verdict, bad.name)
             if ends is None:
                 raise UsageError(f"the ends were not measured: {verdict.failed or effect.reason}")
             if ends.half_width <= ends.size / 4:
@@ -248,23 +263,21 @@ class Session:
             range_ = replace(range_, points=ranges.files(good, *trees))
         experiment = self._experiment("ends", [good, bad], 0.01)
         recipes = check(experiment, self.options.cache, self.options.listener.fetching)
-        compiled: frozenset[str] | None = frozenset()
-        for recipe in recipes.of.values():
-            own = compiled_sources(self.options.cache, recipe)
-            compiled = None if own is None or compiled is None else compiled | own
-        points = active = range_.points
-        # That the ends differ by nothing that is compiled cannot be.
-        if compiled and len(compiling := ranges.active(points, compiled)) > 1:
-            active = compiling
-        if inert := len(points) - len(active):
+        own = [compiled_sources(self.options.cache, recipe) for recipe in recipes.of.values()]
+        points = range_.points
+        if (compiled := frozenset[str]().union(*filter(None, own))) and None not in own:
+            active = ranges.active(points, compiled)
+            # That the ends differ by nothing that is compiled cannot be.
+            points = active if len(active) > 1 else points
+        if inert := len(range_.points) - len(points):
             self.tell(
-                f"{inert} of {len(points) - 1} {range_.what}s change nothing that this "
+                f"{inert} of {len(range_.points) - 1} {range_.what}s change nothing that this "
                 "configuration compiles"
             )
         if files:  # the last with all that was left out; and it is built already
-            active = ranges.patched(active, trees[0].path, trees[1].path, self._patches)
-            active = (*active[:-1], replace(active[-1], keys=bad.keys))
-        self.state = replace(self.state, range=replace(range_, points=active))
+            points = ranges.patched(points, trees[0].path, trees[1].path, self._patches)
+            points = (*points[:-1], replace(points[-1], keys=bad.keys))
+        self.state = replace(self.state, range=replace(range_, points=points))
 
     def _tree(self, end: Point) -> Tree:
         """The source of an end that names one."""
@@ -273,40 +286,53 @@ class Session:
 
     # A probe.
 
-    def _probe(self, search: Search) -> None:
-        assert search.span is not None
-        build_s, measure_s = self._costs()
+    def _probe(self, search: Search, span: Span) -> None:
+        points, steps = self.state.range.points, [step for step in self.state.steps if step.run]
+        build_s, measure_s = BUILD_S, MEASURE_S
+        if steps:
+            build_s = sum(step.build_seconds for step in steps) / len(steps)
+            measure_s = sum(step.seconds for step in steps) / len(steps) - build_s
         at = search.probe(self._built, build_s, measure_s)
-        span, points = search.span, self.state.range.points
-        left = search.left()
         self.tell(
-            f"step {search.probes + 1}, about {left} to go: {points[at].short} "
+            f"step {search.probes + 1}, about {search.left()} to go: {points[at].short} "
             f"({points[at].title}); {at - span.low - 1} are left before it and "
             f"{span.high - at - 1} after it"
         )
         began_s = time.monotonic()
         three = [self._with_keys(points[place]) for place in (span.low, at, span.high)]
-        name = f"step-{search.probes + 1}"
-        experiment = self._experiment(name, three, search.half_width)
+        experiment = self._experiment(f"step-{search.probes + 1}", three, search.half_width)
+        run, build_s = "", 0.0
+        outcome: Outcome
         try:
             recipes, built = self._built_of(experiment)
         except UsageError as problem:
-            self._done(at, Unusable(str(problem)[:500]), "", began_s, 0.0)
-            return
-        build_s = time.monotonic() - began_s
-        self._built |= {span.low, at, span.high}
-        if why := next(iter(built.failed.values()), ""):
-            self._done(at, Unusable(why[:500]), "", began_s, build_s)
-            return
-        low, middle, high = (built.images[point.name].content for point in three)
-        if middle in (low, high):
-            self.tell(f"{points[at].short} is the same kernel as one of the two")
-            self._done(at, Same(middle == low), "", began_s, build_s)
-            return
-        options = replace(self.options, prepared=(recipes, built))
-        run, verdict = self.execute(experiment, self.suites, options)
-        outcome = self._outcome(run, verdict, three, search.half_width)
-        self._done(at, outcome, run.name, began_s, build_s)
+            outcome = Unusable(str(problem)[:500])
+        else:
+            build_s = time.monotonic() - began_s
+            self._built |= {span.low, at, span.high}
+            low, middle, high = (built.images.get(point.name) for point in three)
+            if low is None or middle is None or high is None:
+                outcome = Unusable(next(iter(built.failed.values()), "it was not built")[:500])
+            elif middle.content in (low.content, high.content):
+                self.tell(f"{points[at].short} is the same kernel as one of the two")
+                outcome = Same(middle.content == low.content)
+            else:
+                options = replace(self.options, prepared=(recipes, built))
+                own, verdict = self.execute(experiment, self.suites, options)
+                run, outcome = own.name, self._outcome(own, verdict, three, search.half_width)
+        if isinstance(outcome, Unusable):
+            first = outcome.why.strip().splitlines() or [""]
+            self.tell(f"{points[at].short} is left out: {first[0]}")
+        seconds = time.monotonic() - began_s
+        step = Step(at, outcome, run, round(seconds, 1), round(build_s, 1))
+        self.save(steps=(*self.state.steps, step))
+
+    def _built_of(self, experiment: Experiment) -> tuple[Recipes, Built]:
+        """UsageError where one of them cannot be built."""
+        cache, listener = self.options.cache, self.options.listener
+        recipes = check(experiment, cache, listener.fetching, report=listener.building)
+        more: Any = {"report": listener.building, "notify": listener.notify}
+        return recipes, build_all(experiment, recipes, cache, jobs=self.options.jobs, **more)
 
     def _outcome(
         self, run: Run, verdict: Verdict, three: Sequence[Point], needed: float
@@ -315,51 +341,29 @@ class Session:
         _low, middle, high = (point.name for point in three)
         if why := verdict.failed.get(middle):
             return Unusable(why[:500])
-        effect = self._effect(verdict, middle)
-        first = _difference(effect)
-        last = _difference(self._effect(within(run, middle, high), high))
-        both = _difference(self._effect(verdict, high))
+        effect, first = self._effect(verdict, middle)
+        _, last = self._effect(within(run, middle, high), high)
+        _, both = self._effect(verdict, high)
         if first is None or last is None or both is None:
             return Unusable(effect.reason or "no interval: too few groups")
         widest = max(difference.half_width for difference in (first, last, both))
         if widest > 2 * needed:
+            minutes = self.state.question.max_minutes
             raise UsageError(
-                f"{run.name} does not decide: ±{100 * widest:.2f} % after "
-                f"{self.state.question.max_minutes:g} minutes, and ±{100 * needed:.2f} % are "
-                f"needed. `kdyno bisect --resume {self.folder.name} --max-minutes "
-                f"{3 * self.state.question.max_minutes:g}` goes on"
+                f"{run.name} does not decide: ±{100 * widest:.2f} % after {minutes:g} minutes, and "
+                f"±{100 * needed:.2f} % are needed. `kdyno bisect --resume {self.folder.name} "
+                f"--max-minutes {3 * minutes:g}` goes on"
             )
         return Measured(first, last, both)
 
-    def _done(self, at: int, outcome: Outcome, run: str, began_s: float, build_s: float) -> None:
-        if isinstance(outcome, Unusable):
-            first = outcome.why.strip().splitlines() or [""]
-            self.tell(f"{self.state.range.points[at].short} is left out: {first[0]}")
-        seconds = time.monotonic() - began_s
-        step = Step(at, outcome, run, round(seconds, 1), round(build_s, 1))
-        self.save(steps=(*self.state.steps, step))
-
-    def _costs(self) -> tuple[float, float]:
-        """Seconds of a build and of a measurement, as they were so far."""
-        steps = [step for step in self.state.steps if step.run]
-        if not steps:
-            return BUILD_S, MEASURE_S
-        build_s = sum(step.build_seconds for step in steps) / len(steps)
-        return build_s, sum(step.seconds for step in steps) / len(steps) - build_s
-
     # The verification.
 
-    def _unverified(self, search: Search) -> Span | None:
-        done = {(check.low, check.high) for check in self.state.verified}
-        return next((step for step in search.steps if (step.low, step.high) not in done), None)
-
     def _verify(self, step: Span) -> None:
-        points = self.state.range.points
-        high = points[step.high]
+        """A step that the search names, with fresh groups; and its revert on the bad end."""
+        points, what = self.state.range.points, self.state.range.what
+        low, high = points[step.low], points[step.high]
         self.tell(f"{high.short} ({high.title}) is measured once more against what is before it")
-        low = points[step.low]
-        next_to = step.high == step.low + 1
-        alone = next_to and (bool(high.parents) or self.state.range.what == "file")
+        alone = step.high == step.low + 1 and (bool(high.parents) or what == "file")
         if high.parents and alone:
             # Its own parent, and not the last point before it that was not left out.
             low = Point(f"parent-{high.parents[0][:8]}", "its parent", {}, high.parents[0])
@@ -370,30 +374,29 @@ class Session:
         elif high.name == bad.name:
             why_not = "it is the last one"
         else:
-            patch = self._reverted(high)
-            keys = dict(bad.keys)
-            keys["patches"] = [*keys.get("patches", []), str(patch)]
-            reverted = Point(REVERTED, "the bad end without it", keys)
-            if why_not := self._refusal([*compared, bad, reverted]):
-                why_not = f"its revert does not apply: {why_not.splitlines()[0][:200]}"
-            else:
-                compared += [bad, reverted]
-        least = self.state.least
-        layouts = self.state.question.layouts
-        run, verdict = self._measured("verify", compared, WITHIN * least, layouts=layouts)
-        effect = self._effect(verdict, high.name)
-        difference = _difference(effect)
+            patches = [*bad.keys.get("patches", []), str(self._reverted(high))]
+            keys = {**bad.keys, "patches": patches}
+            four = [*compared, bad, Point(REVERTED, "the bad end without it", keys)]
+            experiment = self._experiment("verify", four, 0.01)
+            try:
+                check(experiment, self.options.cache, self.options.listener.fetching)
+                compared = four
+            except UsageError as problem:
+                why_not = f"its revert does not apply: {str(problem).splitlines()[0][:200]}"
+        least, layouts = self.state.least, self.state.question.layouts
+        run, verdict = self._measured("verify", compared, WITHIN * least, layouts)
+        effect, difference = self._effect(verdict, high.name)
         if difference is None:
             raise UsageError(f"{run.name}: the step was not measured: {verdict.failed}")
-        without = None
+        reverted = None
         if not why_not:
             own = within(run, bad.name, REVERTED)
-            without = _difference(self._effect(own, REVERTED))
-            why_not = "" if without else own.failed.get(REVERTED, "it was not measured")[:200]
+            _, reverted = self._effect(own, REVERTED)
+            why_not = "" if reverted else own.failed.get(REVERTED, "it was not measured")[:200]
         holds = difference.is_step(least) and (difference.ratio > 1) == (step.difference.ratio > 1)
-        figures = (difference, holds, without, why_not, effect.functions)
-        checked = Verification(step.low, step.high, run.name, *figures)
-        self.save(verified=(*self.state.verified, checked))
+        more = (difference, holds, reverted, why_not, effect.functions)
+        own_check = Verification(step.low, step.high, run.name, *more)
+        self.save(verified=(*self.state.verified, own_check))
 
     def _reverted(self, high: Point) -> Path:
         """The change of a commit or file backwards, as a patch."""
@@ -404,15 +407,6 @@ class Session:
         whole.write(file, ranges.file_patch(bad.path, good.path, high.title))
         return file
 
-    def _refusal(self, points: Sequence[Point]) -> str:
-        """Why one of them cannot be; empty: all can."""
-        experiment = self._experiment("verify", points, 0.01)
-        try:
-            check(experiment, self.options.cache, self.options.listener.fetching)
-        except UsageError as problem:
-            return str(problem)
-        return ""
-
     # An experiment of some points.
 
     @property
@@ -420,16 +414,17 @@ class Session:
         return self.folder / PATCHES
 
     def _with_keys(self, point: Point) -> Point:
-        if not point.commit:
-            keys = self.state.range.keys(point)
-            if self.state.range.what == "file" and not point.keys:
-                # As one patch: a sandbox for each of hundreds would take longer than the build.
-                file = self._patches / f"up-to-{point.name}.patch"
-                whole.write(file, b"".join(Path(patch).read_bytes() for patch in keys["patches"]))
-                keys = {**keys, "patches": [str(file)]}
-            return replace(point, keys=keys)
-        good = self.state.range.points[0].commit
-        return ranges.with_keys(Path(self.state.question.repository), point, good, self._patches)
+        if point.commit:
+            good = self.state.range.points[0].commit
+            repository = Path(self.state.question.repository)
+            return ranges.with_keys(repository, point, good, self._patches)
+        keys = self.state.range.keys(point)
+        if self.state.range.what == "file" and not point.keys:
+            # As one patch: a sandbox for each of hundreds would take longer than the build.
+            file = self._patches / f"up-to-{point.name}.patch"
+            whole.write(file, b"".join(Path(patch).read_bytes() for patch in keys["patches"]))
+            keys = {**keys, "patches": [str(file)]}
+        return replace(point, keys=keys)
 
     def _measured(
         self, name: str, points: Sequence[Point], half_width: float, layouts: int = 0
@@ -446,14 +441,13 @@ class Session:
     ) -> Experiment:
         """Of these points, the first the baseline, measured until ±half_width (a log ratio)."""
         question = self.state.question
-        base = question.base
         precision = round(min(max(half_width, FLOOR), CEILING), 6)
         measure = {
             "precision": precision,
             "equivalent": precision,
             "max_boots": 1000,
             "max_minutes": question.max_minutes,
-            **base.get("measure", {}),
+            **question.base.get("measure", {}),
         }
         if name == "verify" and measure.get("metric") == "instructions":
             measure["profile"] = "count"
@@ -461,36 +455,24 @@ class Session:
             "name": f"bisect-{question.case}-{name}",
             "question": f"Where does the difference in {question.case} come from?",
             "baseline": points[0].name,
-            **{key: value for key, value in base.items() if key != "measure"},
+            **question.base,
             "variant": {point.name: dict(point.keys) for point in points},
             "measure": measure,
             **({"layout": {"draws": layouts}} if layouts else {}),
         }
-        words = vocabulary(self.suites)
-        return loader.parse(
-            toml(data), "kdyno bisect", Path(question.home or self.folder), words, _option
-        )
+        home, words = Path(question.home or self.folder), vocabulary(self.suites)
+        return loader.parse(toml(data), "kdyno bisect", home, words, _option)
 
-    def _built_of(self, experiment: Experiment) -> tuple[Recipes, Built]:
-        """UsageError where one of them cannot be built."""
-        options, listener = self.options, self.options.listener
-        recipes = check(experiment, options.cache, listener.fetching, report=listener.building)
-        built = build_all(
-            experiment,
-            recipes,
-            options.cache,
-            jobs=options.jobs,
-            report=listener.building,
-            notify=listener.notify,
-        )
-        return recipes, built
-
-    def _effect(self, verdict: Verdict, variant: str) -> Effect:
+    def _effect(self, verdict: Verdict, variant: str) -> tuple[Effect, Difference | None]:
+        """With its interval; None: it has none."""
         question = self.state.question
         effect = verdict.effect_of((question.suite, question.case, variant))
-        if effect is not None:
-            return effect
-        raise ToolError(f"the run has no figure of {question.suite}/{question.case} in {variant}")
+        if effect is None:
+            case = f"{question.suite}/{question.case}"
+            raise ToolError(f"the run has no figure of {case} in {variant}")
+        if effect.ratio is None or effect.ci is None:
+            return effect, None
+        return effect, Difference(effect.ratio, *effect.ci)
 
 
 _OPTIONS = {"suite": "--case", "machine": "--machine", "kernel": "--config", "measure": "--metric"}
@@ -499,33 +481,6 @@ _OPTIONS = {"suite": "--case", "machine": "--machine", "kernel": "--config", "me
 def _option(path: KeyPath) -> str:
     """What the command line calls a key of the experiments that are made here."""
     return _OPTIONS.get(str(path[0]), spelled(path))
-
-
-def _difference(effect: Effect) -> Difference | None:
-    """None where it has no interval."""
-    if effect.ratio is None or effect.ci is None:
-        return None
-    return Difference(effect.ratio, *effect.ci)
-
-
-def git_log(state: State) -> str:
-    """The search as `git bisect replay` reads it; only of commits."""
-    points = state.range.points
-    if state.range.what != "commit":
-        return ""
-    lines = ["git bisect start '--first-parent'"]
-    lines += [f"git bisect bad {points[-1].commit}", f"git bisect good {points[0].commit}"]
-    for step in state.steps:
-        commit = points[step.at].commit
-        match step.outcome:
-            case Unusable():
-                lines.append(f"git bisect skip {commit}")
-            case Same(as_low):
-                lines.append(f"git bisect {'good' if as_low else 'bad'} {commit}")
-            case Measured(first, second, _whole):
-                word = "good" if first.size < second.size else "bad"
-                lines.append(f"git bisect {word} {commit}")
-    return "\n".join([*lines, ""])
 
 
 def toml(value: Any, path: str = "") -> str:
@@ -541,3 +496,203 @@ def toml(value: Any, path: str = "") -> str:
         else:
             plain.append(f"{name} = {literal(own)}\n")
     return "".join([*plain, *tables])
+
+
+# What a search found: for git, for people, for the mailing list, for programs.
+
+
+def git_log(state: State) -> str:
+    """The search as `git bisect replay` reads it; only of commits."""
+    points = state.range.points
+    if state.range.what != "commit":
+        return ""
+    lines = ["git bisect start '--first-parent'"]
+    lines += [f"git bisect bad {points[-1].commit}", f"git bisect good {points[0].commit}"]
+    for step in state.steps:
+        match step.outcome:
+            case Unusable():
+                word = "skip"
+            case Same(as_low):
+                word = "good" if as_low else "bad"
+            case Measured(first, second, _whole):
+                word = "good" if first.size < second.size else "bad"
+        lines.append(f"git bisect {word} {points[step.at].commit}")
+    return "\n".join([*lines, ""])
+
+
+def answer(state: State) -> str:
+    """For people: the whole answer."""
+    assert state.ends is not None
+    question, points, what = state.question, state.range.points, state.range.what
+    case = f"{question.suite}/{question.case}"
+    ends = f"{effect(state.ends)} from {points[0].short} to {points[-1].short}"
+    least = figures.share(math.expm1(state.least))
+    if state.word == NOT_REPRODUCED:
+        return (
+            f"not reproduced: {case} differs by {ends}, and {least} or more is looked for. "
+            f"Run {state.ends_run} has the figures; --min-effect looks for less"
+        )
+    search = state.search()
+    lines = [f"{case}: {ends}", ""]
+    for step in search.steps:
+        lines += [*_step(state, search, step), ""]
+    for span in search.spread:
+        lines += [
+            f"spread over {_count(span, what)} after {points[span.low].short} up to "
+            f"{points[span.high].short}: {effect(span.difference)} in all, and no half of it has "
+            f"{least} or more on its own",
+            "",
+        ]
+    if not search.steps and not search.spread:
+        lines += [
+            "no step: the difference of the ends was not there when parts of the range were "
+            "measured. Run the search again, or give a smaller --min-effect",
+            "",
+        ]
+    elif not search.certain:
+        lines += ["several steps, so no single one is named as the cause", ""]
+    lines.append(f"measured points, against {points[0].short}:")
+    largest = max((abs(value) for value in search.curve.values()), default=0.0) or 1.0
+    for at, value in sorted(search.curve.items()):
+        bar = "█" * round(_BAR * abs(value) / largest)
+        lines.append(f"  {points[at].short:12}  {figures.effect(math.exp(value)):>9}  {bar}")
+    if search.unusable:
+        names = [points[at].short for at in sorted(search.unusable)]
+        few = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+        lines.append(f"without a figure: {len(names)} ({few})")
+    return "\n".join(lines)
+
+
+def _step(state: State, search: Search, step: Span) -> Iterator[str]:
+    points, what = state.range.points, state.range.what
+    high = points[step.high]
+    if step.high == step.low + 1:
+        yield f"{what} {high.short}  {high.title}"
+    else:
+        yield f"one of {_count(step, what)}, of which only the last has a figure:"
+        for at in range(step.low + 1, step.high):
+            why = (search.unusable[at].strip().splitlines() or ["?"])[0]
+            yield f"  {points[at].short}  {points[at].title}  ({why[:120]})"
+        yield f"  {high.short}  {high.title}"
+    if high.author:
+        yield f"  author    {high.author}"
+    if high.files:
+        more = f" and {len(high.files) - 4} more" if len(high.files) > 4 else ""
+        yield f"  files     {', '.join(high.files[:4])}{more}"
+    check = state.verification(step)
+    if check is None or not check.holds:
+        yield f"  effect    {effect(step.difference)}, not verified"
+        return
+    yield f"  effect    {effect(check.difference)}, verified with fresh guests ({check.run})"
+    if check.reverted is not None:
+        yield f"  reverted  on the bad end: {effect(check.reverted)}"
+    else:
+        yield f"  reverted  not tried: {check.why_not}"
+    for counts in check.functions:
+        difference = counts.value - counts.baseline_value
+        if abs(difference) >= 0.5:
+            name = counts.function or f"{counts.functions} others"
+            yield f"  {difference:+9,.0f} instructions in {name}"
+    yield f"  where     kdyno profile {check.run}"
+
+
+def _count(span: Span, what: str) -> str:
+    number = span.high - span.low
+    return f"{number} {what}{'' if number == 1 else 'es' if what.endswith('ch') else 's'}"
+
+
+def effect(difference: Difference) -> str:
+    """With its interval, if that is one."""
+    ci = (difference.low, difference.high)
+    same = difference.low == difference.high
+    return f"{figures.exact(difference.ratio)}" + ("" if same else f" ({figures.interval(ci)})")
+
+
+def letter(state: State, machine: str) -> str:
+    """A report of the one step that was found, for the mailing list of the kernel; empty where
+    there is none, or it is no commit."""
+    high, question = state.cause, state.question
+    if high is None or state.ends is None:
+        return ""
+    check = next(check for check in state.verified if check.holds)
+    case, base = f"{question.suite}/{question.case}", question.base
+    better = "more" if state.better == "higher" else "less"
+    word = "REGRESSION" if (check.difference.ratio < 1) == (better == "more") else "PERFORMANCE"
+    metric = base.get("measure", {}).get("metric", "time")
+    config = "".join(f" --config {part}" for part in base.get("kernel", {}).get("config", []))
+    kind = f" --machine {base['machine']['kind']}" if "machine" in base else ""
+    points = state.range.points
+    reverted = []
+    if check.reverted is not None:
+        reverted = [f"  reverted   on top of the range's last commit: {effect(check.reverted)}"]
+    return "\n".join(
+        [
+            f"Subject: [{word}] {high.title}: {case} {figures.effect(check.difference.ratio)}",
+            "",
+            f'Commit {high.short} ("{high.title}") changes {case} by',
+            f"{effect(check.difference)}; {better} is better.",
+            "",
+            f"  measured   {metric}, on {machine}",
+            f"  range      {points[0].short}..{points[-1].short}, {effect(state.ends)}",
+            *reverted,
+            "",
+            "To measure it again:",
+            f"  kdyno bisect --source git:. --good {high.short}^ --bad {high.short} "
+            f"--case {case}{config}{kind} --metric {metric}",
+            "",
+            f'Fixes: {high.short} ("{high.title}")',
+        ]
+    )
+
+
+def data(state: State) -> dict[str, Any]:
+    """For programs: the answer, its steps, every measured point."""
+    points = state.range.points
+    search = state.search() if state.word != NOT_REPRODUCED else None
+
+    def of(at: int) -> dict[str, Any]:
+        own = points[at]
+        return {"name": own.name, "commit": own.commit or None, "title": own.title}
+
+    def ratio(value: Difference | None) -> dict[str, Any] | None:
+        return None if value is None else {"ratio": value.ratio, "ci": [value.low, value.high]}
+
+    def of_step(span: Span) -> dict[str, Any]:
+        check = state.verification(span)
+        return {
+            "point": of(span.high),
+            "after": of(span.low),
+            "difference": ratio(check.difference if check else span.difference),
+            "verified": bool(check and check.holds),
+            "reverted": ratio(check.reverted) if check else None,
+            "run": check.run if check else None,
+            "functions": [function.model_dump() for function in check.functions] if check else [],
+        }
+
+    spread = [
+        {"after": of(span.low), "to": of(span.high), "difference": ratio(span.difference)}
+        for span in (search.spread if search else ())
+    ]
+    curve = sorted(search.curve.items()) if search else ()
+    probes = [
+        {
+            **of(step.at),
+            "outcome": type(step.outcome).__name__.lower(),
+            "run": step.run or None,
+            "seconds": step.seconds,
+        }
+        for step in state.steps
+    ]
+    return {
+        "schema": 1,
+        "answer": state.word,
+        "suite": state.question.suite,
+        "case": state.question.case,
+        "good": of(0),
+        "bad": of(-1),
+        "ends": ratio(state.ends),
+        "steps": [of_step(span) for span in search.steps] if search else [],
+        "spread": spread,
+        "curve": [{**of(at), "ratio": math.exp(value)} for at, value in curve],
+        "probes": probes,
+    }

@@ -18,12 +18,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kdyno.bisect import answer
 from kdyno.bisect import points as ranges
 from kdyno.bisect.points import Range
 from kdyno.bisect.search import Difference, Span
 from kdyno.bisect.session import PATCHES, STATE, Question, base_of
 from kdyno.bisect.session import State as Found
+from kdyno.bisect.session import effect as text_of
 from kdyno.bisect.session import load as load_search
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment.commits import ENDS, OfCommits
@@ -356,7 +356,7 @@ def _moved(effect: Effect) -> bool:
 
 def text(alarm: Alarm, watch: str) -> str:
     """The alarm for people."""
-    effect = answer.effect(Difference(alarm.ratio, alarm.low, alarm.high))
+    effect = text_of(Difference(alarm.ratio, alarm.low, alarm.high))
     lines = [f"{watch}: {alarm.name} is {alarm.word}: {effect}"]
     if alarm.commit:
         one = f" (one of {alarm.among} commits up to it)" if alarm.among > 1 else ""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import whole
-from kdyno.bisect import answer
 from kdyno.bisect import points as ranges
+from kdyno.bisect import session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, State, base_of, load
 from kdyno.cli.bisect import Request
@@ -39,12 +39,10 @@ from kdyno.verbs.options import Working, percent, where
 from kdyno.verbs.output import say, show, write_json
 from kdyno.verbs.watching import Building, executed
 
-NOT_REPRODUCED, UNCLEAR = 12, 13
-"""Exit statuses beside 0: the ends do not differ; no single step explains the difference."""
-
 
 def search(request: Request, working: Working) -> int:
-    """Begin or go on, show the answer: the exit status."""
+    """Begin or go on, show the answer. Exit status 12: the ends do not differ; 13: no single step
+    explains the difference."""
     options = options_of(working, Overrides())
     if request.resume is not None:
         begun = (request.experiment, request.source, request.good, request.series)
@@ -66,15 +64,14 @@ def search(request: Request, working: Working) -> int:
         raise
     text, mail = keep_answer(folder, states)
     if working.json is not None:
-        outer, *inner = map(answer.data, states)
+        outer, *inner = map(session.data, states)
         write_json({**outer, "inside": inner}, working.json)
     if working.json != "-":
         show(text)
         if mail:
             show(f"\nfor the mailing list (also in {folder / ANSWER}):\n\n{mail}")
     say(f"\nsearch: {folder}")
-    word = answer.word(states[0])
-    return {answer.FOUND: 0, answer.NOT_REPRODUCED: NOT_REPRODUCED}.get(word, UNCLEAR)
+    return {session.FOUND: 0, session.NOT_REPRODUCED: 12}.get(states[0].word, 13)
 
 
 def counted(
@@ -95,15 +92,15 @@ def keep_answer(folder: Path, states: Sequence[State]) -> tuple[str, str]:
     kept in its folder."""
     state = deepest(states)
     kind = state.question.base.get("machine", {}).get("kind", Machine().kind)
-    text = "\n\ninside the merge:\n".join(map(answer.text, states))
-    mail = answer.letter(state, f"{platform.machine()}, {kind}")
+    text = "\n\ninside the merge:\n".join(map(session.answer, states))
+    mail = session.letter(state, f"{platform.machine()}, {kind}")
     whole.write(folder / ANSWER, "\n\n".join([text, mail]).encode("utf-8", "replace"))
     return text, mail
 
 
 def deepest(states: Sequence[State]) -> State:
     """Of a search and those inside merges: the one that names the commit."""
-    return next((state for state in reversed(states) if answer.cause(state)), states[0])
+    return next((state for state in reversed(states) if state.cause), states[0])
 
 
 def searched(folder: Path, state: State, options: Options, execute: Execute) -> Iterator[State]:
@@ -115,7 +112,7 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
         session.save()
         state = session.run()
         yield state
-        point, repository = answer.cause(state), Path(state.question.repository)
+        point, repository = state.cause, Path(state.question.repository)
         try:
             branch = ranges.merged(repository, point) if point else None
         except ToolError:
