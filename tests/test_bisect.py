@@ -25,7 +25,7 @@ from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Difference, Measured, Same, Search, Span, Unusable
 from kdyno.bisect.session import Question, Session, State, Step, Verification, git_log, load, toml
-from kdyno.cli import searching
+from kdyno.cli import bisect
 from kdyno.cli.bisect import Request
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
@@ -230,7 +230,7 @@ def test_of_a_url_the_commits_between_are_fetched_and_one_before(
     place = years(tmp_path / "linux.git")
     url = f"file://{place}"
     source = Request(source=f"git:{url}", good="v185", bad="v192", case="unixbench/pipe")
-    state = searching._begun(source)
+    state = bisect._begun(source)
     own = Path(state.question.repository)
     assert [it.title for it in state.range.points] == [f"c{at}" for at in range(185, 193)]
     merge = state.range.points[5]
@@ -353,7 +353,7 @@ def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
     request = Request(
         good=f"path:{tmp_path / '7.3.4'}", bad=f"path:{tmp_path / '7.3.5'}", case="unixbench/pipe"
     )
-    state = searching._begun(request)
+    state = bisect._begun(request)
     assert state.range.what == "file"
     options = Options(tmp_path / "cache", tmp_path / "runs")
     heard: list[str] = []
@@ -390,7 +390,7 @@ def test_sources_that_cannot_be_ends_are_refused(
     source: str | None, good: str, bad: str, words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        searching._begun(Request(source=source, good=good, bad=bad, case="unixbench/pipe"))
+        bisect._begun(Request(source=source, good=good, bad=bad, case="unixbench/pipe"))
 
 
 def test_options_are_added_one_by_one(tmp_path: Path) -> None:

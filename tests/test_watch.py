@@ -20,7 +20,7 @@ from benchmarks.simulation.synthetic import normal
 from benchmarks.watch import COMMITS, NIGHTS, STEPS, noise, replay, watcher
 from kdyno.bisect.search import Difference, Measured, Span
 from kdyno.bisect.session import State, Step, Verification
-from kdyno.cli import branch
+from kdyno.cli import watch as branch
 from kdyno.errors import BuildError, ToolError
 from kdyno.experiment.model import Experiment
 from kdyno.store import watch as store

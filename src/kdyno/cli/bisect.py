@@ -1,14 +1,43 @@
 # SPDX-License-Identifier: MIT
-"""kdyno bisect: what may be said on its command line. The work is in searching.py, which is
-imported when it begins."""
+"""kdyno bisect: from a request to a search, the search inside a merge that it found, the answer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from kdyno import deferred
-from kdyno.verbs.options import Bundle, ExperimentFile, Metric, Working, option
+from kdyno import whole
+from kdyno.bisect import points as ranges
+from kdyno.bisect import session
+from kdyno.bisect.points import Point, Range
+from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, State, base_of
+from kdyno.cli.measuring import options_of
+from kdyno.errors import Interrupted, ToolError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.commits import Searching
+from kdyno.experiment.model import Experiment, Machine
+from kdyno.experiment.overrides import Overrides
+from kdyno.kernels.source import is_url, parse
+from kdyno.kernels.sources import git
+from kdyno.labs.profile.counts import METHOD
+from kdyno.labs.profile.verb import counted_after_run
+from kdyno.machines.kinds import KINDS, of_command_line
+from kdyno.measure.commands import DEFAULT_SOURCE
+from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import cache_root
+from kdyno.reading.mistakes import meant
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import Catalogue
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.verbs.options import Bundle, ExperimentFile, Metric, Working, option, percent, where
+from kdyno.verbs.output import say, show, write_json
+from kdyno.verbs.watching import Building, executed
 
 
 @dataclass(frozen=True)
@@ -52,9 +81,6 @@ class Request(Bundle):
     resume: str | None = option("--resume NAME", "Go on with a search: its folder, or last.", None)
 
 
-_search = deferred("kdyno.cli.searching:search")
-
-
 def bisect(request: Request, working: Working) -> int:
     """Find the commit, patch, file or option that causes a difference.
 
@@ -67,8 +93,217 @@ def bisect(request: Request, working: Working) -> int:
       kdyno bisect --between fast.config slow.config --case hackbench/pipe
       kdyno bisect --resume last
     """
-    status: int = _search(request, working)
-    return status
+    options = options_of(working, Overrides())
+    if request.resume is not None:
+        begun = (request.experiment, request.source, request.good, request.series)
+        if any((*begun, request.between, request.case)):
+            raise UsageError("--resume goes on with a search as it was begun; give nothing else")
+        folder = _folder(request.resume, options.runs)
+        state = session.load(folder)
+        if request.max_minutes is not None:
+            question = replace(state.question, max_minutes=request.max_minutes)
+            state = replace(state, question=question)
+    else:
+        state = _begun(request)
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
+        folder = options.runs / f"{stamp}-bisect-{state.question.case}"
+    try:
+        states = list(searched(folder, state, options, counted))
+    except (KeyboardInterrupt, Interrupted):
+        say(f"`kdyno bisect --resume {folder.name}{where(folder.parent)}` goes on with this search")
+        raise
+    text, mail = keep_answer(folder, states)
+    if working.json is not None:
+        outer, *inner = map(session.data, states)
+        write_json({**outer, "inside": inner}, working.json)
+    if working.json != "-":
+        show(text)
+        if mail:
+            show(f"\nfor the mailing list (also in {folder / ANSWER}):\n\n{mail}")
+    say(f"\nsearch: {folder}")
+    return {session.FOUND: 0, session.NOT_REPRODUCED: 12}.get(states[0].word, 13)
+
+
+def counted(
+    experiment: Experiment, suites: Catalogue, options: Options, resumed: Path | None = None
+) -> tuple[Run, Verdict]:
+    """A run, and which functions it is in, where the experiment has that counted."""
+    run, verdict = executed(experiment, suites, options, resumed)
+    if experiment.measure.profile == METHOD:
+        try:
+            verdict = counted_after_run(run, verdict, experiment, suites, options)
+        except (ToolError, UsageError) as problem:
+            say(f"not counted by function: {problem}")
+    return run, verdict
+
+
+def keep_answer(folder: Path, states: Sequence[State]) -> tuple[str, str]:
+    """(the answer, a text for the mailing list or nothing) of a search and those inside merges,
+    kept in its folder."""
+    state = deepest(states)
+    kind = state.question.base.get("machine", {}).get("kind", Machine().kind)
+    text = "\n\ninside the merge:\n".join(map(session.answer, states))
+    mail = session.letter(state, f"{platform.machine()}, {kind}")
+    whole.write(folder / ANSWER, "\n\n".join([text, mail]).encode("utf-8", "replace"))
+    return text, mail
+
+
+def deepest(states: Sequence[State]) -> State:
+    """Of a search and those inside merges: the one that names the commit."""
+    return next((state for state in reversed(states) if state.cause), states[0])
+
+
+def searched(folder: Path, state: State, options: Options, execute: Execute) -> Iterator[State]:
+    """The search, and the one inside the merge that it found, and so on."""
+    while True:
+        own = Session(folder, state, load_suites(), options, execute, say)
+        own.check()
+        folder.mkdir(parents=True, exist_ok=True)
+        own.save()
+        state = own.run()
+        yield state
+        point, repository = state.cause, Path(state.question.repository)
+        try:
+            branch = ranges.merged(repository, point) if point else None
+        except ToolError:
+            say(f"{repository} does not go back to where the merged branch began: not searched")
+            return
+        if point is None or branch is None:
+            return
+        say(f"{point.short} is a merge: its branch is searched from where it began")
+        folder = folder / f"inside-{point.short}"
+        if (folder / STATE).is_file():
+            state = session.load(folder)
+        else:
+            state = State(state.question, Range(ranges.commits(repository, *branch), "commit"))
+
+
+def _begun(request: Request) -> State:
+    """A new search; what the command line says goes before the [bisect] of a file. UsageError for
+    what cannot be searched."""
+    suites, file = load_suites(), request.experiment
+    suite, _, case = (request.case or "").partition("/")
+    own, tables, home = Searching(), {}, ""
+    if file is not None:
+        names = ("source", "series", "between", "config", "machine", "cpus", "metric")
+        if several := [f"--{name}" for name in names if getattr(request, name) is not None]:
+            raise UsageError(f"{', '.join(several)}: {file} says that already; take one of the two")
+        content = loader.of_commits(file, vocabulary(suites))
+        own, tables, home = content.bisect, content.tables, str(file.absolute().parent)
+        cases = [f"{use.name}/{each}" for use in content.experiment.suites for each in use.cases]
+        named = request.case or own.case or (cases[0] if len(cases) == 1 else "")
+        if named not in cases:
+            raise UsageError(
+                f"{file}: which case? --case or [bisect] case: one of {', '.join(cases)}"
+            )
+        suite, _, case = named.partition("/")
+        good, bad = request.good or own.good, request.bad or own.bad
+        source = content.experiment.variants[0].source
+        request = replace(request, source=source, good=good, bad=bad)
+    elif not case:
+        raise UsageError(
+            "which case? For example --case unixbench/pipe; `kdyno list cases` names them"
+        )
+    elif suite not in suites:
+        hint = meant(suite, suites, " Did you mean {}?")
+        raise UsageError(f"--case {request.case}: there is no suite {suite!r}.{hint}")
+    machine = request.machine or Machine().kind
+    of_command_line(machine, "kernels are booted by")
+    kernel, repository, range_ = _range(request)
+    if file is not None:
+        base = base_of(tables, suite, case)
+    else:
+        memory, counts = KINDS[machine].memory, request.metric not in (None, "time")
+        base = {
+            "kernel": {**kernel, "config": request.config or ["bench"]},
+            "machine": {
+                "kind": machine,
+                "cpus": request.cpus or 1,
+                **({"memory": memory} if memory else {}),
+            },
+            "suite": [{"name": suite, "cases": [case]}],
+            "measure": {"metric": request.metric, "exact_boots": 1} if counts else {},
+        }
+    question = Question(
+        suite=suite,
+        case=case,
+        base=base,
+        repository=repository,
+        min_effect=percent(request.min_effect, "--min-effect") or own.min_effect,
+        max_minutes=request.max_minutes or own.max_minutes or 15.0,
+        layouts=request.layouts or own.layouts or 0,
+        home=home,
+    )
+    return State(question, range_)
+
+
+def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
+    """(keys of [kernel], the repository of commits, the points)."""
+    source, good, bad = request.source, request.good, request.bad
+    if request.series is not None or request.between is not None:
+        if request.series is not None and request.between is not None:
+            raise UsageError("--series and --between are two searches; take one of them")
+        if good is not None or bad is not None:
+            raise UsageError(
+                "--good and --bad are commits or sources; --series and --between need none"
+            )
+        kernel = {"source": _absolute(source or DEFAULT_SOURCE)}
+        if request.between is not None:
+            return kernel, "", Range(ranges.options(*request.between), "option")
+        assert request.series is not None
+        return kernel, "", Range(ranges.series(request.series.absolute()), "patch")
+    if good and bad and ":" in good + bad:  # no name of a commit has one
+        if source is not None:
+            raise UsageError(
+                "--source is where commits are; --good and --bad are sources by themselves"
+            )
+        for end in (good, bad):
+            parse(end)
+        first, last = (
+            Point(name, end, {"source": _absolute(end)})
+            for name, end in (("good", good), ("bad", bad))
+        )
+        if first.keys == last.keys:
+            raise UsageError(f"--good {good} and --bad {bad} are the same source")
+        return {}, "", Range((first, last), "file")
+    if source is None or good is None or bad is None:
+        raise UsageError(
+            "which range? --source git:FOLDER_OR_URL --good REF --bad REF, or two sources such as "
+            "--good kernel.org:7.3.1 --bad kernel.org:7.3.2, or --series DIR, or --between "
+            "GOOD.config BAD.config"
+        )
+    spec = parse(source)
+    if spec.kind != "git":
+        raise UsageError(f"--source {source}: commits need a repository, git:FOLDER or git:URL")
+    if is_url(spec.rest):
+        building = Building()
+        folder = git.between(spec.rest, good, bad, cache_root(), building.fetching)
+        building.end()
+    else:
+        folder = Path(spec.rest).expanduser().resolve()
+    return {}, str(folder), Range(ranges.commits(folder, good, bad), "commit")
+
+
+def _absolute(source: str) -> str:
+    """A source as it is named from any folder."""
+    kind, colon, rest = source.partition(":")
+    if kind in ("tar", "path") or (kind == "git" and not is_url(rest)):
+        return f"{kind}{colon}{Path(rest).expanduser().absolute()}"
+    return source
+
+
+def _folder(name: str, runs: Path) -> Path:
+    """Of the search that a person means. UsageError where there is none."""
+    searches = sorted(file.parent for file in runs.glob(f"*/{STATE}"))
+    names = [folder.name for folder in searches]
+    if name == "last" and searches:
+        return searches[-1]
+    if Path(name, STATE).is_file():
+        return Path(name).absolute()
+    if name in names:
+        return runs / name
+    hint = meant(name, names, " Did you mean {}?")
+    raise UsageError(f"--resume {name}: no such search in {runs}.{hint}")
 
 
 VERBS = {"bisect": bisect}

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from kdyno.cli.run import Request
-from kdyno.errors import BuildError, KdynoError, UsageError
+from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.commits import Matrix
 from kdyno.kernels.history import SHORT, first_parents
@@ -18,10 +18,10 @@ from kdyno.measure.execution import Options
 from kdyno.report import figures, gate
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import show
-from kdyno.store.run import Run, list_runs
+from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.verbs.output import say
-from kdyno.verbs.subject import agree, load
+from kdyno.verbs.subject import agree, earlier, load
 
 _MANY = 64
 
@@ -102,14 +102,9 @@ def each(
 
 def _finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | None:
     """The newest run of this experiment with these overrides that came to its end."""
-    for run in reversed(list_runs(runs)):
-        try:
-            manifest = run.manifest()
-            whole = manifest.state == "finished" and manifest.overrides == overrides
-            if whole and run.experiment_text() == text and run.verdict() is not None:
-                return run
-        except KdynoError:
-            continue
+    for run, manifest, verdict in earlier(runs, text):
+        if manifest.state == "finished" and manifest.overrides == overrides and verdict is not None:
+            return run
     return None
 
 

@@ -1,36 +1,70 @@
 # SPDX-License-Identifier: MIT
-"""kdyno watch: what may be said on its command line. The work is in branch.py, which is imported
-when it begins."""
+"""kdyno watch: from a file to visits of its branch, and telling what they find."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import sleep
+from typing import Any
 
-from kdyno import deferred
-from kdyno.verbs.options import Bundle, ExperimentFile, Working, option
+from kdyno import command, whole
+from kdyno.bisect.session import State, toml
+from kdyno.bisect.watch import Watcher, text
+from kdyno.cli.bisect import counted, deepest, keep_answer, searched
+from kdyno.cli.measuring import options_of
+from kdyno.errors import BuildError, ToolError, UsageError
+from kdyno.experiment import loader
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides
+from kdyno.judge.judging import within
+from kdyno.kernels import history
+from kdyno.kernels.source import is_url, parse
+from kdyno.kernels.sources import git
+from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.report import figures, gate, plain
+from kdyno.report.exporters import Test, TestSuite, junit_xml
+from kdyno.report.show.terminal import show as show_grids
+from kdyno.report.site.history import differences
+from kdyno.store import watch as store
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+from kdyno.store.watch import Alarm, Watch
+from kdyno.suites.catalogue import Catalogue
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.verbs.options import ExperimentFile, Working, option, runs_folder
+from kdyno.verbs.output import check_writable, say, show, write, write_json
+from kdyno.verbs.subject import earlier
+from kdyno.verbs.watching import Building
+
+_TIMES_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PATIENCE_S = 60.0
+"""That a person's command has for an alarm."""
 
 
-@dataclass(frozen=True)
-class Request(Bundle):
-    """Which branch, and how often; or what is known of it."""
-
-    experiment: ExperimentFile = None
+def watch(
+    experiment: ExperimentFile = None,
     every: str | None = option(
         "--every TIME", "Repeat at this interval, such as 30m, 6h or 1d; default: once.", None
-    )
-    junit: str | None = option("--junit FILE", "Write what is new as JUnit XML; - is stdout.", None)
+    ),
+    junit: str | None = option(
+        "--junit FILE", "Write what is new as JUnit XML; - is stdout.", None
+    ),
     list_: bool = option(
         "--list", "List the differences on watched branches, measuring nothing.", False
-    )
+    ),
     acknowledge: str | None = option(
         "--acknowledge ID", "Mark a difference as known to a person.", None
-    )
-
-
-_watch = deferred("kdyno.cli.branch:watch")
-
-
-def watch(request: Request, working: Working) -> int:
+    ),
+    *,
+    working: Working,
+) -> int:
     """Measure new commits of a branch, and report each difference once.
 
     Examples:
@@ -39,8 +73,163 @@ def watch(request: Request, working: Working) -> int:
       kdyno watch --list
       kdyno watch --acknowledge 1f0c9a77d2
     """
-    status: int = _watch(request, working)
-    return status
+    runs = runs_folder(working.runs)
+    check_writable(working.json)
+    if acknowledge is not None:
+        alarm = store.acknowledge(runs, acknowledge)
+        say(f"{alarm.id}: {alarm.name}, {figures.effect(alarm.ratio)}: acknowledged")
+        return 0
+    if list_:
+        _list(runs, working.json)
+        return 0
+    every_s = 0.0
+    if every is not None:
+        match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", every)
+        every_s = float(match[1]) * _TIMES_S[match[2]] if match else 0.0
+        if not every_s:
+            raise UsageError(f"--every {every!r}: give a time such as 30m, 6h or 1d")
+    check_writable(junit, "--junit")
+    if experiment is None:
+        raise UsageError("which branch? Give an experiment file whose source is git:FOLDER#BRANCH")
+    options = options_of(working, Overrides())
+    while True:
+        try:
+            status = _visit(experiment, junit, options, working.json)
+        except (ToolError, BuildError) as problem:
+            if not every_s:
+                raise
+            say(f"kdyno: {problem}")
+        if not every_s:
+            return status
+        say(f"next look in {every} (Ctrl-C ends it)")
+        sleep(every_s)
+
+
+def _visit(file: Path, junit: str | None, options: Options, to_json: str | None) -> int:
+    """Once. 10: something slower is new; 1: the tip has no figure."""
+    suites = load_suites()
+    words = vocabulary(suites)
+    own = loader.of_commits(file, words)
+    experiment = own.experiment
+    source = experiment.variants[0].source
+    spec = parse(source)
+    if spec.kind != "git" or not spec.ref:
+        raise UsageError(f"{file}: source = {source}: a branch is git:FOLDER_OR_URL#BRANCH")
+    folder = store.folder_of(options.runs, experiment.name)
+    before = store.load(folder) if (folder / store.STATE).is_file() else None
+    if before is not None and before.source != source:
+        raise UsageError(
+            f"{file}: {experiment.name} watches {before.source} ({folder}), and now the source is "
+            f"{source}: give the experiment another name"
+        )
+    if is_url(spec.rest):
+        building = Building()
+        repository = git.mirror(spec, options.cache, building.fetching)
+        building.end()
+    else:
+        repository = Path(spec.rest).expanduser().resolve()
+    for ref in filter(None, (spec.ref, own.watch.base)):
+        history.commit_of(repository, ref)
+    folder.mkdir(parents=True, exist_ok=True)
+    with whole.locked(folder / ".lock", lambda who: say(f"{experiment.name}: waiting for {who}")):
+        tip = history.commit_of(repository, spec.ref)
+
+        def measure(tables: Mapping[str, Any]) -> tuple[Run, Verdict]:
+            home = file.absolute().parent
+            return once(loader.parse(toml(tables), str(file), home, words), suites, options)
+
+        def search(place: Path, state: State) -> State:
+            states = list(searched(place, state, options, once))
+            keep_answer(place, states)
+            return deepest(states)
+
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        start = store.load(folder) if before else Watch(experiment.name, source)
+        watcher = Watcher(folder, start, repository, own, measure, search, within, say, now)
+        why = watcher.visit(tip)
+        new = tuple(tell(watcher))
+    if why:
+        say(f"{tip[: history.SHORT]} has no figure: {why.strip().splitlines()[0]}")
+    if to_json is not None:
+        write_json(
+            {"schema": 1, "tip": tip, "why": why, "new": [asdict(alarm) for alarm in new]}, to_json
+        )
+    if junit is not None:
+        write(_junit(experiment, new, why), junit)
+    slower = any(alarm.word == "slower" for alarm in new)
+    return gate.SLOWER if slower else gate.FAILED if why else 0
+
+
+def once(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
+    """The run of this very experiment: as it was measured before, gone on with where it was
+    interrupted, or from its beginning."""
+    for run, manifest, verdict in earlier(options.runs, experiment.text):
+        if manifest.state == "finished" and verdict is not None:
+            say(f"{run.name}: was measured before")
+            return run, verdict
+        if manifest.state in ("running", "interrupted") and not run.is_being_written():
+            return counted(experiment, suites, options, run.path)
+        break
+    return counted(experiment, suites, options)
+
+
+def tell(watcher: Watcher) -> Sequence[Alarm]:
+    """Each alarm once: on stdout, and to the person's command. One that the command did not take is
+    told again at the next visit."""
+    new = []
+    for alarm in watcher.watch.alarms:
+        if alarm.state != "bisected" or alarm.told:
+            continue
+        words = text(alarm, watcher.watch.name)
+        show(words)
+        new.append(alarm)
+        if watcher.file.watch.command:
+            facts = {"schema": 1, "watch": watcher.watch.name, **asdict(alarm), "word": alarm.word}
+            given = json.dumps({**facts, "text": words}).encode()
+            path = watcher.file.experiment.path
+            end = command.capture(
+                watcher.file.watch.command,
+                cwd=path.parent if path else None,
+                stdin=given,
+                limit_s=_PATIENCE_S,
+            )
+            if end.status:
+                say(f"{shlex.join(end.argv)}: status {end.status}: {end.output[-500:]}")
+                continue
+        watcher.save(alarms=watcher.watch.changed(replace(alarm, told=True)))
+    return new
+
+
+def _junit(experiment: Experiment, new: Sequence[Alarm], why: str) -> str:
+    """A test per case; what is slower and new is a failure, a tip without a figure an error."""
+    slower = {alarm.name: alarm for alarm in new if alarm.word == "slower"}
+    tests = []
+    for name in (f"{use.name}/{case}" for use in experiment.suites for case in use.cases):
+        if why:
+            tests.append(Test(name, plain.sentence(why), ("error", "failed")))
+        elif alarm := slower.get(name):
+            message = f"{figures.effect(alarm.ratio)} {alarm.commit[:12]} {alarm.title}"
+            more = "\n".join(map(plain.line, text(alarm, experiment.name).split("\n")))
+            tests.append(Test(name, plain.sentence(message), ("failure", "slower"), more=more))
+        else:
+            tests.append(Test(name, ""))
+    return junit_xml(experiment.name, [TestSuite(experiment.name, tests)])
+
+
+def _list(runs: Path, to_json: str | None) -> None:
+    watches = [store.load(folder) for folder in store.folders(runs)]
+    if to_json is not None:
+        rows = [
+            {"watch": watch.name, **asdict(alarm), "word": alarm.word}
+            for watch in watches
+            for alarm in watch.alarms
+        ]
+        write_json(rows, to_json)
+    if to_json != "-":
+        for watch in watches:
+            last = watch.points[-1].date if watch.points else "never"
+            say(f"{watch.name}: {watch.source}, {len(watch.points)} points, the last {last}")
+        show_grids(lambda _screen: [differences(watches)])
 
 
 VERBS = {"watch": watch}

@@ -7,14 +7,15 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from kdyno import deferred, sandbox
-from kdyno.errors import UsageError
+from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
@@ -22,6 +23,7 @@ from kdyno.paths import cache_root, runs_root
 from kdyno.store.index import NoSuchRun, resolve
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Note, Run, list_runs, open_run
+from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Extent, percent, runs_folder
@@ -82,6 +84,14 @@ def find_run(text: str, runs: Path | None) -> Run:
             return shared.fetch(shared.find(text), cache_root())
         except NoSuchRun as there:
             raise UsageError(f"{here}\n{there}") from None
+
+
+def earlier(runs: Path, text: str) -> Iterator[tuple[Run, Manifest, Verdict | None]]:
+    """The runs of this very experiment that can be read, the newest first."""
+    for run in reversed(list_runs(runs)):
+        with suppress(KdynoError):
+            if run.experiment_text() == text:
+                yield run, run.manifest(), run.verdict()
 
 
 def is_fetched(run: Run) -> bool:
