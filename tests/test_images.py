@@ -22,7 +22,7 @@ from needed import need
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.loader import parse as parse_experiment
 from kdyno.experiment.model import Variant
-from kdyno.kernels import installed, kallsyms, modules
+from kdyno.kernels import installed
 from kdyno.kernels.image import Image
 from kdyno.kernels.sources import debian
 from kdyno.machines.cpus import place
@@ -289,22 +289,22 @@ def test_modules_come_after_what_they_depend_on(tmp_path: Path) -> None:
         },
         "kernel/lib/crc16.ko\nkernel/drivers/char/virtio-console.ko\n",
     )
-    found = [name for name, _ in modules.needed(image, ("virtio_pci", "virtio_console", "ext4"))]
+    found = [name for name, _ in installed.needed(image, ("virtio_pci", "virtio_console", "ext4"))]
     assert found == [
         *("virtio", "virtio_ring", "virtio_pci"),
         *("jbd2", "mbcache", "crc32c_generic", "ext4"),
     ]
     with pytest.raises(UsageError, match=r"has no 9p, neither built in nor as a module"):
-        modules.needed(image, ("9p",))
+        installed.needed(image, ("9p",))
     with pytest.raises(UsageError, match=r"has no gone, .*unused needs it"):
-        modules.needed(image, ("unused",))
+        installed.needed(image, ("unused",))
 
 
 def test_packed_modules_are_unpacked(tmp_path: Path) -> None:
     need("xz")
     content = b"\0depends=\0" + b"code" * 1000
     image = with_modules(tmp_path, {"net/9p.ko.xz": lzma.compress(content)})
-    assert modules.needed(image, ("9p",)) == (("9p", content),)
+    assert installed.needed(image, ("9p",)) == (("9p", content),)
 
 
 BASE = 0xFFFFFFFF81000000
@@ -344,13 +344,13 @@ def test_symbols_are_read_as_kallsyms_packs_them(tmp_path: Path, new: bool) -> N
     symbols[7] = (BASE + 112, "T" + "long_" * 30)
     file = tmp_path / "vmlinux"
     file.write_bytes(table(symbols, new))
-    found = list(kallsyms.lines(file, percpu=True))
+    found = list(installed.lines(file, percpu=True))
     assert len(found) == 5000
     assert found[3] == f"{BASE + 48:016x} t sys_3"
     assert found[7] == f"{BASE + 112:016x} T " + "long_" * 30
     file.write_bytes(b"\x7fELF" + bytes(10_000))
     with pytest.raises(ToolError, match="no table of symbols"):
-        list(kallsyms.lines(file, percpu=True))
+        list(installed.lines(file, percpu=True))
 
 
 def test_an_installed_kernel_gets_its_modules_and_a_pc(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from kdyno.judge import flags
 from kdyno.judge.judging import judged_all, verdict_of
 from kdyno.judge.pairs import Judged, Pair, Question
 from kdyno.kernels import image as trunks
-from kdyno.kernels import layout
+from kdyno.kernels import leavings
 from kdyno.kernels.build import build
 from kdyno.kernels.image import Image
 from kdyno.measure.bench import check_machine
@@ -62,22 +62,24 @@ def order(script: str) -> list[str]:
 
 
 def test_an_order_depends_on_names_alone_and_padding_stays_small() -> None:
-    first, second = (layout.drawn(SCRIPT, SECTIONS, seed) for seed in (1, 2))
-    assert layout.drawn(SCRIPT, dict(reversed(SECTIONS.items())), 1) == first != second
+    first, second = (leavings.reordered(SCRIPT, SECTIONS, seed) for seed in (1, 2))
+    assert leavings.reordered(SCRIPT, dict(reversed(SECTIONS.items())), 1) == first != second
     fewer = {path: names[:2] for path, names in SECTIONS.items() if path != "fs/open.o"}
     gone = {"(.text.do_open)", "(.text.do_close)", "(.text.pipe_poll)"}
-    assert order(layout.drawn(SCRIPT, fewer, 1)) == [it for it in order(first) if it not in gone]
-    scripts = [layout.drawn(SCRIPT, SECTIONS, seed) for seed in range(1, 200)]
+    assert order(leavings.reordered(SCRIPT, fewer, 1)) == [
+        it for it in order(first) if it not in gone
+    ]
+    scripts = [leavings.reordered(SCRIPT, SECTIONS, seed) for seed in range(1, 200)]
     assert len({tuple(order(script)) for script in scripts}) > 100
     steps = re.findall(r"\+ (\d+);", "".join(scripts))
     assert {int(step) for step in steps} == {16, 32, 48, 64}
     with pytest.raises(BuildError, match="no statement for"):
-        layout.drawn("SECTIONS { .data : { *(.data) } }", SECTIONS, 1)
+        leavings.reordered("SECTIONS { .data : { *(.data) } }", SECTIONS, 1)
 
 
 def test_functions_of_an_object_stay_together_and_nothing_else_moves() -> None:
     for seed in range(1, 30):
-        script = layout.drawn(SCRIPT, SECTIONS, seed)
+        script = leavings.reordered(SCRIPT, SECTIONS, seed)
         placed = order(script)
         functions = {"(.text.pipe_read)", "(.text.pipe_write)", "(.text.pipe_poll)"}
         places = sorted(placed.index(name) for name in functions)
@@ -110,7 +112,7 @@ def addresses(image: Image) -> dict[str, int]:
 def test_links_are_made_of_objects_that_were_compiled_once(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = variant(cflags=layout.FLAG)
+    asked = variant(cflags=leavings.FLAG)
     image = toy.build(asked, links=3)
     assert toy.compiled == OBJECTS and len([step for step in toy.steps if step.objects > 5]) == 0
     assert len({it.digest for it in (image, *image.links)}) == 4
@@ -132,9 +134,9 @@ def test_links_are_made_of_objects_that_were_compiled_once(
 
 @pytest.mark.slow
 def test_a_build_that_starts_from_the_objects_is_linked_as_ever(toy: Toy) -> None:
-    toy.build(variant(cflags=layout.FLAG), links=2)
+    toy.build(variant(cflags=leavings.FLAG), links=2)
     edit = toy.edit("edit", "lib/sort.c", "steps = 1", "steps = 7")
-    asked = variant("edit", patches=(edit,), cflags=layout.FLAG)
+    asked = variant("edit", patches=(edit,), cflags=leavings.FLAG)
     assert trunks.choose(toy.cache, toy.recipe(asked)).same_flags
     image = toy.build(asked, links=1)
     assert toy.compiled == {"lib/sort.o"}
@@ -149,7 +151,7 @@ def test_kernels_have_their_common_code_in_one_order(toy: Toy) -> None:
         "added", "lib/sort.c", "int toy_sort", "int toy_a(void) { return 2; }\nint toy_sort"
     )
     kernels = [
-        toy.build(variant("x", patches=it, cflags=layout.FLAG), links=4) for it in ((), (added,))
+        toy.build(variant("x", patches=it, cflags=leavings.FLAG), links=4) for it in ((), (added,))
     ]
     for own, other in zip(kernels[0].links, kernels[1].links, strict=True):
         ours, theirs = addresses(own), addresses(other)

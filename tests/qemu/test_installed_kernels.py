@@ -10,7 +10,7 @@ import pytest
 from booting import booted, case
 from descendants import adopt
 
-from kdyno.kernels import installed, kallsyms, modules
+from kdyno.kernels import installed
 from kdyno.kernels.image import Image
 from kdyno.labs.profile.annotate import _disassembled
 from kdyno.labs.profile.symbols import symbols_of
@@ -39,13 +39,16 @@ def fetched(package: str) -> Image:
     return installed.fetch(spec, cache_root(), lambda _text, _part: None)
 
 
-@functools.cache
-def of_image(package: str) -> functools.partial[modules.Modules]:
-    known: dict[tuple[str, ...], modules.Modules] = {}
+Modules = tuple[tuple[str, bytes], ...]
 
-    def needed(names: tuple[str, ...]) -> modules.Modules:
+
+@functools.cache
+def of_image(package: str) -> functools.partial[Modules]:
+    known: dict[tuple[str, ...], Modules] = {}
+
+    def needed(names: tuple[str, ...]) -> Modules:
         if names not in known:
-            known[names] = modules.needed(fetched(package), names)
+            known[names] = installed.needed(fetched(package), names)
         return known[names]
 
     return functools.partial(needed)
@@ -91,7 +94,7 @@ def test_the_two_are_told_apart_by_their_configuration_and_modules() -> None:
 @pytest.mark.parametrize("package", ["linux-image-amd64", "linux-image-6.12-amd64"])
 def test_functions_are_named_though_the_package_has_no_symbols(package: str) -> None:
     image = fetched(package)
-    symbols = symbols_of(kallsyms.symbols(image))
+    symbols = symbols_of(installed.symbols(image))
     # Where they begin: the entry of system calls is the same few bytes in both.
     start = symbols.starts[symbols.names.index("entry_SYSCALL_64")]
     assert symbols.name(start) == "entry_SYSCALL_64" and symbols.name(start + 4) == symbols.name(

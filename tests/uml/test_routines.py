@@ -14,7 +14,7 @@ import pytest
 from real_guests import Image, booted, case, sample_of
 from real_kernels import EVERYTHING
 
-from kdyno.kernels.layout import FLAG
+from kdyno.kernels.leavings import FLAG
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.labs.memcpy.kunit import kernel_tests
 from kdyno.measure.builder import build_all, check

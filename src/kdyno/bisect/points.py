@@ -18,9 +18,9 @@ from typing import Any
 
 from kdyno import whole
 from kdyno.errors import UsageError
-from kdyno.kernels.history import OPEN, SHORT, commit_of, first_parents, merge_base
 from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources.git import OPEN, SHORT, commit_of, first_parents, merge_base
 from kdyno.kernels.sources.tree import Tree
 from kdyno.sandbox import confined
 

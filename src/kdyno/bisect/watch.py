@@ -27,7 +27,7 @@ from kdyno.bisect.session import effect as text_of
 from kdyno.bisect.session import load as load_search
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment.commits import ENDS, OfCommits
-from kdyno.kernels import history
+from kdyno.kernels.sources import git
 from kdyno.stats.changepoints import segments
 from kdyno.stats.verdict import lord_level
 from kdyno.store import watch as store
@@ -71,11 +71,11 @@ class Watcher:
         self._follow()
         points = self.watch.points
         if self.watch.reference == tip or (points and points[-1].commit == tip):
-            self.tell(f"{tip[: history.SHORT]} was measured already")
+            self.tell(f"{tip[: git.SHORT]} was measured already")
             return points[-1].why if points and points[-1].commit == tip else ""
         reference = self._reference(tip)
         if reference == tip:
-            self.tell(f"{tip[: history.SHORT]} is what later commits are compared with")
+            self.tell(f"{tip[: git.SHORT]} is what later commits are compared with")
             self.save(reference=tip)
             return ""
         why = self._measure_point(reference, tip)
@@ -88,17 +88,17 @@ class Watcher:
         named, good, base = self.file.watch.base, self.watch.reference, ""
         if good:
             try:
-                base = history.merge_base(self.repository, good, tip)
+                base = git.merge_base(self.repository, good, tip)
             except ToolError as problem:
-                self.tell(f"{good[: history.SHORT]} is not in the branch any more: {problem}")
+                self.tell(f"{good[: git.SHORT]} is not in the branch any more: {problem}")
         if named and (not base or base != good):
-            base = history.merge_base(self.repository, named, tip)
+            base = git.merge_base(self.repository, named, tip)
         return base or tip
 
     # A point.
 
     def _measure_point(self, reference: str, tip: str) -> str:
-        self.tell(f"{tip[: history.SHORT]} against {reference[: history.SHORT]}")
+        self.tell(f"{tip[: git.SHORT]} against {reference[: git.SHORT]}")
         point = Point(tip, self.date, reference)
         try:
             run, verdict = self._measured("", {REFERENCE: reference, TIP: tip})
@@ -144,7 +144,7 @@ class Watcher:
 
     def _is_in(self, commit: str, tip: str) -> bool:
         try:
-            return history.merge_base(self.repository, commit, tip) == commit
+            return git.merge_base(self.repository, commit, tip) == commit
         except ToolError:
             return False
 
@@ -155,7 +155,7 @@ class Watcher:
         standing = [alarm for alarm in standing if alarm.name == f"{effect.suite}/{effect.case}"]
         if not standing or effect.ratio is None or effect.ci is None:
             return False
-        commits = history.all_commits(self.repository, f"{reference}..{tip}")
+        commits = git.all_commits(self.repository, f"{reference}..{tip}")
         there = {_id(f"{effect.suite}/{effect.case}", commit.identity) for commit in commits}
         logs = [alarm.log for alarm in standing if alarm.id in there]
         width = math.log(effect.ci[1] / effect.ci[0]) / 2
@@ -276,7 +276,7 @@ class Watcher:
             check.difference for check in state.verified if (check.low, check.high) == (low, high)
         )
         of = points[high]
-        own = history.Commit(of.commit, of.parents, of.author, of.date, of.title)
+        own = git.Commit(of.commit, of.parents, of.author, of.date, of.title)
         return replace(
             alarm,
             id=_id(alarm.name, own.identity),
@@ -360,14 +360,14 @@ def text(alarm: Alarm, watch: str) -> str:
     lines = [f"{watch}: {alarm.name} is {alarm.word}: {effect}"]
     if alarm.commit:
         one = f" (one of {alarm.among} commits up to it)" if alarm.among > 1 else ""
-        lines += [f"  commit    {alarm.commit[: history.SHORT]}  {alarm.title}{one}"]
+        lines += [f"  commit    {alarm.commit[: git.SHORT]}  {alarm.title}{one}"]
         lines += [f"  author    {alarm.author}"]
     else:
         lines += [f"  no commit {alarm.note}"]
     if alarm.undoes:
         lines += [f"  undoes    {alarm.undoes}"]
     lines += [
-        f"  between   {alarm.good[: history.SHORT]} and {alarm.bad[: history.SHORT]}",
+        f"  between   {alarm.good[: git.SHORT]} and {alarm.bad[: git.SHORT]}",
         f"  runs      {', '.join(alarm.runs)}",
         f"  search    {alarm.search}",
         f"  id        {alarm.id}",

@@ -12,8 +12,8 @@ from kdyno.cli.run import Request
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.commits import Matrix
-from kdyno.kernels.history import SHORT, first_parents
 from kdyno.kernels.source import is_url, parse
+from kdyno.kernels.sources.git import SHORT, first_parents
 from kdyno.measure.execution import Options
 from kdyno.report import figures, gate
 from kdyno.report.show.grid import Cell, Column, Grid

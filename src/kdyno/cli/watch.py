@@ -23,7 +23,6 @@ from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
 from kdyno.judge.judging import within
-from kdyno.kernels import history
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources import git
 from kdyno.measure.execution import Options
@@ -129,10 +128,10 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
     else:
         repository = Path(spec.rest).expanduser().resolve()
     for ref in filter(None, (spec.ref, own.watch.base)):
-        history.commit_of(repository, ref)
+        git.commit_of(repository, ref)
     folder.mkdir(parents=True, exist_ok=True)
     with whole.locked(folder / ".lock", lambda who: say(f"{experiment.name}: waiting for {who}")):
-        tip = history.commit_of(repository, spec.ref)
+        tip = git.commit_of(repository, spec.ref)
 
         def measure(tables: Mapping[str, Any]) -> tuple[Run, Verdict]:
             home = file.absolute().parent
@@ -149,7 +148,7 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
         why = watcher.visit(tip)
         new = tuple(tell(watcher))
     if why:
-        say(f"{tip[: history.SHORT]} has no figure: {why.strip().splitlines()[0]}")
+        say(f"{tip[: git.SHORT]} has no figure: {why.strip().splitlines()[0]}")
     if to_json is not None:
         write_json(
             {"schema": 1, "tip": tip, "why": why, "new": [asdict(alarm) for alarm in new]}, to_json

@@ -19,7 +19,7 @@ from kdyno import sandbox, whole
 from kdyno.command import capture, require, stream
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
 from kdyno.kernels import image as images
-from kdyno.kernels import layout, leavings
+from kdyno.kernels import leavings
 from kdyno.kernels.changes import BUILD_OBJECTS, BUILD_SOURCE, Changes, flatten, lay
 from kdyno.kernels.config import local_lines, lost_options, parse_line, unmet
 from kdyno.kernels.image import INSTALLED, Extract, Image, Start, has
@@ -403,14 +403,16 @@ def _copy(objects: Path, to: Path) -> None:
 def _link_again(job: _Build) -> tuple[Image, ...]:
     """The objects that there are, linked in random orders. Nothing is compiled: of all that make
     looks at, the linker script alone is newer than what was made of it."""
-    script = layout.script_of(job.obj)
+    script = leavings.script_of(job.obj)
     own = leavings.read_text(job.obj, script)
-    sections = layout.sections_of(job.obj)
+    sections = leavings.sections_of(job.obj)
     links = []
     for recipe in _linked(job.recipe, job.links):
         if (image := images.find(job.cache, recipe)) is None:
             job.began_s, job.objects, job.total = time.monotonic(), 0, None
-            leavings.write(job.obj / script, layout.drawn(own, sections, recipe.layout).encode())
+            leavings.write(
+                job.obj / script, leavings.reordered(own, sections, recipe.layout).encode()
+            )
             job.compile(f"make failed with the functions in the order {recipe.layout}")
             image = _install(job, recipe)
         links.append(image)

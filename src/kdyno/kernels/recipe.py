@@ -55,7 +55,7 @@ class Recipe:
     foreign: frozenset[str] = frozenset(("unknown",))
     """What code it brings along, see foreign_parts; no part of the digest."""
     layout: int = 0
-    """Seed of the order in which its code is linked, see layout.py; 0: the linker's own."""
+    """Seed of the order in which its code is linked, see leavings.py; 0: the linker's own."""
 
     @cached_property
     def inputs(self) -> dict[str, object]:

@@ -70,7 +70,7 @@ _SIGNS: Mapping[str, re.Pattern[str]] = {
 less."""
 _SCHEDULER = "scheduler: "
 """How a guest begins when it says that its scheduler is not, or no longer, in charge."""
-_symbols: Callable[[Image], Path] = deferred("kdyno.kernels.kallsyms:symbols")
+_symbols: Callable[[Image], Path] = deferred("kdyno.kernels.installed:symbols")
 _MOST_WARNINGS = 5
 _TIMES = ("user_us", "sys_us")
 _WARNING = re.compile(r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.*stall|soft lockup).*$", re.M)

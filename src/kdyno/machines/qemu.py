@@ -40,7 +40,7 @@ from kdyno.store.verdict import Flag
 from kdyno.suites.job import OF_THE_HOST, Job
 from kdyno.suites.protocol import Transcript
 
-_modules_of: Callable[..., Modules] = deferred("kdyno.kernels.modules:needed")
+_modules_of: Callable[..., Modules] = deferred("kdyno.kernels.installed:needed")
 
 NAME = "qemu"
 CAN = Can(

@@ -36,7 +36,7 @@ from kdyno.kernels.config import (
     wishes,
 )
 from kdyno.kernels.image import KEXEC, Image
-from kdyno.kernels.layout import FLAG
+from kdyno.kernels.leavings import FLAG
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.routines.routine import Routine, of_variant
 from kdyno.kernels.source import Progress, SourceSpec, Tree, at_hand, fetch

@@ -28,7 +28,7 @@ from kdyno import whole
 from kdyno.command import dying_with_us, started
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.sources import tree as trees
-from kdyno.kernels.sources.tree import Request, SourceSpec, Tree
+from kdyno.kernels.sources.tree import Request, Tree
 from kdyno.sandbox import confined
 
 _COMPRESSIONS = {
@@ -170,11 +170,6 @@ _DEFAULT_SITE = "https://www.kernel.org/pub/linux/kernel"
 _SUM = re.compile(r"^([0-9a-f]{64}) [ *]linux-([0-9][0-9.]*)\.tar\.xz$", re.MULTILINE)
 
 
-def release_record(spec: SourceSpec, cache: Path) -> Path:
-    """The record of the tree of a release of kernel.org."""
-    return cache / "sources" / "kernel.org" / f"{spec.rest}.json"
-
-
 def from_kernel_org(request: Request) -> Tree:
     version = request.spec.rest
 
@@ -204,7 +199,7 @@ def from_kernel_org(request: Request) -> Tree:
         return request.place(key, digest, description, fill), {"sha256": wanted}
 
     # A release never changes, so there is nothing to refresh.
-    record = release_record(request.spec, request.cache)
+    record = request.home / f"{version}.json"
     return replace(request, refresh=False).once(record, f"kernel.org-{version}", make)
 
 

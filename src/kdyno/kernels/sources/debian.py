@@ -13,16 +13,14 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdyno import whole
-from kdyno.command import dying_with_us, started
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.sources import archive
 from kdyno.kernels.sources import tree as trees
-from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, SourceSpec, Tree
+from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, Tree
 from kdyno.reading.mistakes import meant
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -30,11 +28,9 @@ _ROLLING = ("oldstable", "stable", "testing", "unstable", "sid")
 _LATER_SUITES = ("trixie-backports", "{codename}-backports", "trixie")
 """Where newer kernels are, tried in this order after the machine's own suites."""
 _NOT_OURS = ("Acquire::Languages", "Acquire::IndexTargets", "Acquire::CompressionTypes")
-_FRACTION = re.compile(rb"dlstatus:[^:]*:([0-9.]+):")
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One suite of one archive, of which the machine uses the component main."""
 
     uri: str
@@ -58,20 +54,15 @@ _OTHERWISE = "Use kernel.org:, tar:, git: or path: instead"
 def groups(entries: Sequence[Entry], codename: str) -> list[tuple[Entry, ...]]:
     """The suites to ask, in order: each group is one private apt. From the machine's entries;
     ToolError when none is Debian's main."""
-    debians = (codename, *_ROLLING)
-    own = [
-        entry
-        for entry in entries
-        if entry.suite == codename or entry.suite.split("-")[0] in debians
-    ]
+    own = [entry for entry in entries if entry.suite.split("-")[0] in (codename, *_ROLLING)]
     if not own:
         raise ToolError(
             "no Debian archive (component main) is configured in /etc/apt, so that there is no "
             f"mirror to ask for a debian: source. {_OTHERWISE}"
         )
-    later = [suite.format(codename=codename) for suite in _LATER_SUITES]
-    missing = [suite for suite in later if suite not in {entry.suite for entry in own}]
-    return [tuple(dict.fromkeys(own)), *((Entry(own[0].uri, suite),) for suite in missing)]
+    suites = dict.fromkeys(suite.format(codename=codename) for suite in _LATER_SUITES)
+    later = [suite for suite in suites if suite not in {entry.suite for entry in own}]
+    return [tuple(dict.fromkeys(own)), *((Entry(own[0].uri, suite),) for suite in later)]
 
 
 def codename(os_release: Path = Path("/etc/os-release")) -> str:
@@ -139,7 +130,8 @@ class PrivateApt:
 
     def update(self, progress: Progress) -> None:
         """Fetch and verify the package lists."""
-        self._run(["apt-get", "--quiet", "update"], f"package lists of {self.suites}", progress)
+        progress(f"package lists of {self.suites}", None)
+        trees.run(["apt-get", "--quiet", "update"], env=self._env)
 
     def newest(self, package: str) -> str | None:
         """The newest version of ``package`` in the group, or None."""
@@ -164,36 +156,14 @@ class PrivateApt:
 
     def download(self, package: str, version: str, into: Path, progress: Progress) -> Path:
         """The verified ``.deb`` file in ``into``."""
+        progress(f"downloading {package} {version}", None)
         argv = ["apt-get", "--quiet", "download", f"{package}={version}"]
-        self._run(argv, f"downloading {package} {version}", progress, into)
+        trees.run(argv, cwd=into, env=self._env)
         return next(into.glob(f"{package}_*.deb"))
-
-    def _run(self, argv: list[str], step: str, progress: Progress, cwd: Path | None = None) -> None:
-        """Run an apt command; its status channel feeds ``progress``."""
-        progress(step, None)
-        read_fd, write_fd = os.pipe()
-        line = dying_with_us([*argv, "-o", f"APT::Status-Fd={write_fd}"])
-        env = trees.environment(self._env)
-        with (
-            os.fdopen(read_fd, "rb") as channel,
-            os.fdopen(write_fd, "wb") as apts_end,
-            started(line, stdout=None, cwd=cwd, env=env, pass_fds=(write_fd,)) as apt,
-        ):
-            apts_end.close()
-            for status_line in channel:
-                if match := _FRACTION.match(status_line):
-                    progress(step, min(1.0, float(match[1]) / 100))
-            if status := apt.process.wait():
-                trees.raise_failure(argv, status, apt.complaint())
-
-
-def record_of(spec: SourceSpec, cache: Path) -> Path:
-    """The record of the package's tree."""
-    return cache / "sources" / "debian" / f"{spec.rest}.json"
 
 
 def resolve(request: Request) -> Tree:
-    record = record_of(request.spec, request.cache)
+    record = request.home / f"{request.spec.rest}.json"
     package, _, exactly = request.spec.rest.partition("=")
 
     def make() -> tuple[Tree, dict[str, Any]]:

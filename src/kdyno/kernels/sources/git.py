@@ -20,6 +20,8 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +58,11 @@ _PROGRAMS_OFF = (
 _MOST_ALTERNATES = 16
 _FETCH = ("fetch", "--no-tags", "--no-recurse-submodules", "--quiet")
 _LOCAL = "file://"
-_VERIFY = ("rev-parse", "--verify", "--end-of-options")
+OPEN = "--end-of-options"
+_VERIFY = ("rev-parse", "--verify", OPEN)
 _SHOWN_REFS = 12
+SHORT = 12
+_FORMAT = "--format=%x1e%H%x1f%P%x1f%an%x1f%aI%x1f%s"
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCP_LIKE = re.compile(r"[^/:]+@[^/:]+:.+")
@@ -142,19 +147,12 @@ def _remote(request: Request) -> Tree:
 
     def make() -> tuple[Tree, dict[str, Any]]:
         kept = f"refs/kdyno/{_short(spec.ref or 'HEAD')}"
-        if not (own / "HEAD").is_file():
-            _make(own)
         request.progress(f"fetching {spec}", None)
-        git = ["git", "-C", str(own)]
         _fetch(own, spec, kept, "--depth=1")
-        verify = [*git, *_VERIFY]
+        verify = ["git", "-C", str(own), *_VERIFY]
         commit = _hash(trees.run([*verify, f"{kept}^{{commit}}"], env=CLEAN))
         digest = _hash(trees.run([*verify, f"{commit}^{{tree}}"], env=CLEAN))
-
-        def fill(scratch: Path) -> Path:
-            return _unpacked(request, own, digest, scratch)
-
-        return _placed(request, commit, digest, fill), {}
+        return _placed(request, commit, digest, partial(_unpacked, request, own, digest)), {}
 
     return request.once(record_of(spec, request.cache), f"git-{own.stem}", make)
 
@@ -164,8 +162,6 @@ def mirror(spec: SourceSpec, cache: Path, progress: Callable[[str, float | None]
     that a rebase has dropped stay in it."""
     own = cache / "sources" / "git" / f"{_short(f'{spec.rest}#{spec.ref}')}.mirror.git"
     with whole.locked(own.with_suffix(".lock")):
-        if not (own / "HEAD").is_file():
-            _make(own)
         progress(f"fetching {spec}, with its history", None)
         _fetch(own, spec, f"refs/heads/{spec.ref}")
     return own
@@ -184,8 +180,6 @@ def between(
     if _HASH.fullmatch(good):
         steps = [(first, ""), (last, "")]
     with whole.locked(own.with_suffix(".lock")):
-        if not (own / "HEAD").is_file():
-            _make(own)
         progress(f"fetching {place}, {good} to {bad}", None)
         for end, limit in steps:
             _fetch(own, end, f"refs/tags/{end.ref}", *filter(None, (limit,)))
@@ -195,6 +189,8 @@ def between(
 def _fetch(own: Path, spec: SourceSpec, to: str, *limits: str) -> None:
     """The reference of a URL, as ``to`` in a repository of kdyno's, whose lock the caller has.
     UsageError where the URL has no such reference."""
+    if not (own / "HEAD").is_file():
+        _make(own)
     for stale in own.rglob("*.lock"):  # of a fetch that was killed
         stale.unlink(missing_ok=True)
     # What a rebase has dropped is not collected as garbage.
@@ -357,3 +353,55 @@ def _lines(file: Path) -> list[str]:
             return stream.read(1 << 16).splitlines()
     except (OSError, ValueError):
         return []
+
+
+@dataclass(frozen=True)
+class Commit:
+    commit: str
+    """Its full name."""
+    parents: tuple[str, ...]
+    author: str
+    date: str
+    """Of authoring, ISO 8601."""
+    title: str
+    files: tuple[str, ...] = ()
+    """That it changes against its first parent."""
+
+    @property
+    def identity(self) -> str:
+        """What it keeps when its branch is rebased: author, date of authoring and subject."""
+        text = f"{self.author}\0{self.date}\0{self.title}"
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def first_parents(folder: Path, *words: str) -> tuple[Commit, ...]:
+    """Commits of a span such as ``v7.2..v7.3``, which is the last word, the oldest first."""
+    # -m: what a merge changes is what it changes against its first parent.
+    along = ("--first-parent", "-m", "--name-only", "--no-renames")
+    return all_commits(folder, *along, *words)
+
+
+def all_commits(folder: Path, *words: str) -> tuple[Commit, ...]:
+    """Those of merged branches too; without their files."""
+    words = ("log", "--reverse", _FORMAT, *words[:-1], OPEN, words[-1])
+    commits = []
+    output = answer(folder, ["-c", "core.quotePath=off", *words]).decode("utf-8", "replace")
+    for block in output.split("\x1e")[1:]:
+        head, *files = block.split("\n")
+        commit, parents, author, date, title = head.split("\x1f", 4)
+        own = tuple(file for file in files if file)
+        commits.append(Commit(commit, tuple(parents.split()), author[:200], date, title[:200], own))
+    return tuple(commits)
+
+
+def commit_of(folder: Path, ref: str) -> str:
+    """The full name of a commit. UsageError where there is none of this name."""
+    try:
+        return _hash(answer(folder, [*_VERIFY, f"{ref}^{{commit}}"]))
+    except ToolError as problem:
+        raise UsageError(f"{folder} has no branch, tag or commit {ref!r}") from problem
+
+
+def merge_base(folder: Path, first: str, second: str) -> str:
+    """The newest commit that both have. ToolError where they have none."""
+    return _hash(answer(folder, ["merge-base", OPEN, first, second]))

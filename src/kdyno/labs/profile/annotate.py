@@ -15,7 +15,7 @@ from kdyno.command import capture, require
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
-from kdyno.kernels.kallsyms import symbols as symbols_file
+from kdyno.kernels.installed import symbols as symbols_file
 from kdyno.kernels.recipe import Recipe
 from kdyno.labs.profile.counts import pairs
 from kdyno.labs.profile.symbols import symbols_of

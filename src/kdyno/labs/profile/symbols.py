@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kdyno.command import capture, require
 from kdyno.errors import ToolError
-from kdyno.kernels.kallsyms import SYMBOLS
+from kdyno.kernels.installed import SYMBOLS
 from kdyno.sandbox import confined
 
 _LINE = re.compile(r"^([0-9a-f]{1,16}) ([tTwWi]) (\S+)$")
