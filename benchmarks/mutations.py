@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import json
 import random
 import re
@@ -86,7 +88,13 @@ def mutated_json(rng: random.Random, data: bytes) -> bytes:
     how = rng.random()
     if how < 0.03:
         return mutated(rng, text)
-    return _with_a_key_twice(rng, text) if how < 0.06 else text
+    keys = list(_KEY.finditer(text))
+    if how < 0.06 and keys:
+        # The later one counts: a reader that looks at the text and one that parses it disagree.
+        key = rng.choice(keys)
+        twice = key[0] + json.dumps(rng.choice(VALUES)).encode() + b", "
+        return text[: key.start()] + twice + text[key.start() :]
+    return text
 
 
 def places_of(data: bytes) -> int:
@@ -97,94 +105,21 @@ def places_of(data: bytes) -> int:
         return 1
 
 
-def _with_a_key_twice(rng: random.Random, text: bytes) -> bytes:
-    """The later one counts: a reader that looks at the text and one that parses it disagree."""
-    keys = list(_KEY.finditer(text))
-    if not keys:
-        return text
-    match = rng.choice(keys)
-    value = json.dumps(rng.choice(VALUES)).encode()
-    return text[: match.start()] + match[0] + value + b", " + text[match.start() :]
-
-
-def _changed(rng: random.Random, value: Any) -> Any:
-    """One kind of place changed, once or wherever it is: a report may break only when every
-    ``baseline_value`` is 0. All kinds of place are as likely, however many there are of each."""
-    places = _places(value)
-    if not places:
-        return copy.deepcopy(rng.choice(VALUES))
-    if rng.random() < 0.5 and (rows := _rows(rng, value, places)):
-        _make_odd(rng, value, rows)
-        return value
-    paths = places[rng.choice(sorted(places))]
-    chosen = paths if rng.random() < 0.5 else [rng.choice(paths)]
-    how = rng.random()
-    if how < 0.08:
-        change = _gone
-    elif how < 0.14:
-        name = rng.choice(TEXTS)
-        change = _called(name)
-    elif how < 0.22:
-        other = copy.deepcopy(rng.choice(VALUES))
-        change = _set(lambda _old: copy.deepcopy(other))
-    else:
-        like = _alike(rng, value, _at(value, chosen[0]))
-        change = _set(like)
-    for path in chosen:
-        try:
-            change(_at(value, path[:-1]), path[-1])
-        except (KeyError, IndexError, TypeError):
-            continue  # an earlier change took it away
-    return value
-
-
-def _rows(
-    rng: random.Random, value: Any, places: dict[tuple[str, ...], list[_Path]]
-) -> list[_Path]:
-    """All tables of a kind; of the kinds, rather one with many figures."""
-    figures = {
-        kind: sum(map(_is_figure, _at(value, paths[0]).values()))
-        for kind, paths in sorted({(): [()], **places}.items())
-        if isinstance(_at(value, paths[0]), dict)
-    }
-    if not any(figures.values()):
-        return []
-    (kind,) = rng.choices(list(figures), list(figures.values()))
-    return {(): [()], **places}[kind]
-
-
-def _is_figure(value: Any) -> bool:
-    return isinstance(value, int | float) or (
-        isinstance(value, list) and len(value) == 2 and all(isinstance(end, float) for end in value)
-    )
-
-
-def _make_odd(rng: random.Random, value: Any, rows: Sequence[_Path]) -> None:
-    """Several figures at once, in all tables of a kind: one that is odd is left out, and only
-    what is computed from two of them breaks."""
-    part = rng.choice((0.1, 0.3, 0.6))
-    for key, old in list(_at(value, rows[0]).items()):
-        if _is_figure(old) and rng.random() < part:
-            ends = old if isinstance(old, list) else [old]
-            odd = [_alike(rng, value, end) for end in ends]
-            like = _each(odd) if isinstance(old, list) else odd[0]
-            for path in rows:
-                row = _at(value, path)
-                if isinstance(row, dict) and key in row:
-                    row[key] = like(row[key])
-
-
-def _each(changes: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    def changed(old: Any) -> Any:
-        if not isinstance(old, list) or len(old) != len(changes):
-            return old
-        return [change(item) for change, item in zip(changes, old, strict=True)]
-
-    return changed
-
-
 _Path = tuple[Any, ...]
-_Change = Callable[[Any, Any], None]
+"""Keys and places in lists; of a kind of place: keys, and ``[]`` for all items of a list."""
+
+
+def _places(value: Any, path: _Path = ()) -> dict[_Path, list[_Path]]:
+    """Every place by its kind."""
+    places: dict[_Path, list[_Path]] = {}
+    steps = value.items() if isinstance(value, dict) else ()
+    steps = enumerate(value) if isinstance(value, list) else steps
+    for step, part in list(steps)[:_MOST_ITEMS]:
+        own = "[]" if isinstance(value, list) else step
+        places.setdefault((own,), []).append((step,))
+        for kind, paths in _places(part).items():
+            places.setdefault((own, *kind), []).extend((step, *below) for below in paths)
+    return places
 
 
 def _at(value: Any, path: _Path) -> Any:
@@ -193,21 +128,51 @@ def _at(value: Any, path: _Path) -> Any:
     return value
 
 
-def _gone(above: Any, last: Any) -> None:
-    del above[last]
+def _changed(rng: random.Random, value: Any) -> Any:
+    """One kind of place changed, once or wherever it is: a report may break only when every
+    ``baseline_value`` is 0. All kinds of place are as likely, however many there are of each. Or
+    several figures at once, in all tables of a kind: one that is odd is left out, and only what is
+    computed from two of them breaks."""
+    places = _places(value)
+    if not places:
+        return copy.deepcopy(rng.choice(VALUES))
+    kinds, everywhere = [rng.choice(sorted(places))], rng.random() < 0.5
+    tables: dict[_Path, list[_Path]] = {}
+    for kind, paths in sorted(places.items()):
+        old = _at(value, paths[0])
+        if isinstance(old, int | float):
+            tables.setdefault(kind[:-2] if kind[-1] == "[]" else kind[:-1], []).append(kind)
+    figures = bool(tables) and rng.random() < 0.5
+    if figures:
+        (kinds,) = rng.choices(list(tables.values()), list(map(len, tables.values())))
+        part = rng.choice((0.1, 0.3, 0.6))
+        kinds = [kind for kind in kinds if rng.random() < part]
+    for kind in kinds:
+        paths = places[kind]
+        if not figures:
+            paths = paths if everywhere else [rng.choice(paths)]
+        change = _change(rng, value, _at(value, paths[0]), figures)
+        for path in paths:
+            # An earlier change may have taken it away, or put something else there.
+            with contextlib.suppress(KeyError, IndexError, TypeError, AttributeError):
+                change(_at(value, path[:-1]), path[-1])
+    return value
 
 
-def _called(name: str) -> _Change:
+def _change(rng: random.Random, value: Any, old: Any, figures: bool) -> Callable[[Any, Any], None]:
+    """What is done to a place that has ``old``: gone, called otherwise, of another kind, or, most
+    often, of the same kind but odd."""
+    how = 1.0 if figures else rng.random()
+    name, other = rng.choice(TEXTS), rng.choice(VALUES)
+    alike = _alike(rng, value, old)
+
     def change(above: Any, last: Any) -> None:
-        if isinstance(above, dict):
+        if how < 0.08:
+            del above[last]
+        elif how < 0.14:
             above[name] = above.pop(last)
-
-    return change
-
-
-def _set(new: Callable[[Any], Any]) -> _Change:
-    def change(above: Any, last: Any) -> None:
-        above[last] = new(above[last])
+        else:
+            above[last] = copy.deepcopy(other) if how < 0.22 else alike(above[last])
 
     return change
 
@@ -218,25 +183,23 @@ def _alike(rng: random.Random, value: Any, old: Any) -> Callable[[Any], Any]:
         return lambda flag: not flag
     if isinstance(old, int | float) and rng.random() < 0.2:
         factor = rng.choice((-1, 2, 10, 1000) if isinstance(old, int) else (-1, 1000, 1 + 1e-12))
-        return lambda number: number * factor if isinstance(number, type(old)) else number
-    if isinstance(old, int | float):
-        number = rng.choice(rng.choice(INTS if isinstance(old, int) else FLOATS))
-        return lambda _it: number
+        return lambda number: number * factor
     if isinstance(old, str):
         texts = _texts(value) if rng.random() < 0.3 else []
-        text = rng.choice(texts or TEXTS)
-        joined = rng.random() < 0.2
+        text, joined = rng.choice(texts or TEXTS), rng.random() < 0.2
         return lambda before: f"{before}{text}" if joined else text
     if isinstance(old, list):
         return rng.choice(_LISTS)
     if isinstance(old, dict):
-        return _table(rng)
-    new = rng.choice(VALUES)
-    return lambda _it: copy.deepcopy(new)
+        name, many = rng.choice(TEXTS), rng.choice((5, _MANY))
+        return functools.partial(rng.choice(_TABLES), name=name, many=many)
+    kinds = INTS if isinstance(old, int) else FLOATS
+    new = rng.choice(rng.choice(kinds) if isinstance(old, int | float) else VALUES)
+    return lambda _old: copy.deepcopy(new)
 
 
 _LISTS: tuple[Callable[[Any], Any], ...] = (
-    lambda _it: [],
+    lambda items: [],
     lambda items: items[:1],
     lambda items: items[:-1],
     lambda items: items[::-1],
@@ -246,56 +209,26 @@ _LISTS: tuple[Callable[[Any], Any], ...] = (
         copy.deepcopy(items * (_MANY // len(items))) if 0 < len(items) <= _MOST_ITEMS else items
     ),
 )
+_TABLES: tuple[Callable[..., Any], ...] = (
+    lambda table, name, many: {},
+    lambda table, name, many: {**table, name: _first(table)},
+    lambda table, name, many: table | {f"{name[:9]}{n}": _first(table) for n in range(many)},
+    lambda table, name, many: {name: _first(table)},
+    lambda table, name, many: dict(list(table.items())[:1]),
+)
 
 
-def _table(rng: random.Random) -> Callable[[Any], Any]:
-    how, name, many = rng.random(), rng.choice(TEXTS), rng.choice((5, _MANY))
-
-    def changed(table: Any) -> Any:
-        if how < 0.2 or not table:
-            return {}
-        key = next(iter(table))
-        if how < 0.5:
-            return {**table, name: copy.deepcopy(table[key])}
-        if how < 0.6:
-            return {
-                **table,
-                **{f"{key}{number}": copy.deepcopy(table[key]) for number in range(many)},
-            }
-        return {name: copy.deepcopy(table[key])} if how < 0.8 else {key: table[key]}
-
-    return changed
+def _first(table: Any) -> Any:
+    return copy.deepcopy(next(iter(table.values()), None))
 
 
 def _texts(value: Any) -> list[str]:
     """All texts of the document: words that are known in one place may be odd in another."""
     if isinstance(value, str):
         return [value]
-    if isinstance(value, dict):
-        return [*value, *(text for part in value.values() for text in _texts(part))]
-    if isinstance(value, list):
-        return [text for part in value[:_MOST_ITEMS] for text in _texts(part)]
-    return []
-
-
-def _places(value: Any) -> dict[tuple[str, ...], list[_Path]]:
-    """Every place by its kind: the keys on the way, with one sign for all items of a list."""
-    places: dict[tuple[str, ...], list[_Path]] = {}
-    _walk(value, (), places)
-    return places
-
-
-def _walk(value: Any, path: _Path, places: dict[tuple[str, ...], list[_Path]]) -> None:
-    steps: list[tuple[Any, Any]] = []
-    if isinstance(value, dict):
-        steps = list(value.items())[:_MOST_ITEMS]
-    elif isinstance(value, list):
-        steps = list(enumerate(value[:_MOST_ITEMS]))
-    for step, part in steps:
-        below = (*path, step)
-        kind = tuple("[]" if isinstance(step, int) else step for step in below)
-        places.setdefault(kind, []).append(below)
-        _walk(part, below, places)
+    parts = [*value, *value.values()] if isinstance(value, dict) else value
+    parts = parts[:_MOST_ITEMS] if isinstance(parts, list) else []
+    return [text for part in parts for text in _texts(part)]
 
 
 def mutated_text(rng: random.Random, data: bytes, others: Sequence[bytes]) -> bytes:

@@ -151,7 +151,7 @@ ENVIRONMENT.filters |= {
     "headed_table": headed_table,
     "strings": lambda value: list(map(str, value)) if isinstance(value, list) else [],
     "effect": figures.effect,
-    "sort_key": lambda value: value if isinstance(value, str) else f"{value:.17g}",
+    "sort_key": lambda value: f"{value:.17g}" if isinstance(value, float) else str(value),
     # Keeps a line from ending between a number and its percent sign.
     "unbroken": lambda text: Html(join([text]).replace(" %", Html("&nbsp;%"))),
 }
