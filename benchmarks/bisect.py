@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.speed import Figure, finish
+from benchmarks.figure import Figure, finish
 from kdyno.kernels import source
 from kdyno.paths import cache_root
 
@@ -136,7 +136,7 @@ def main() -> int:
             repository(place, seeds, request.spins)
         results = [search(place, Path(folder), seed, request.words) for seed in seeds]
     times = ", ".join(f"{took_s / 60:.1f}" for _right, took_s, _points in results)
-    return finish(
+    finish(
         [
             Figure(
                 "right commit",

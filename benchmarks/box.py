@@ -11,21 +11,18 @@ own boot takes its firmware's minute besides.
 from __future__ import annotations
 
 import os
-import statistics
 import sys
-import tempfile
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
 
-from benchmarks.speed import Figure, finish, options, quiet
+from benchmarks.figure import Figure, boots_of, main, run_of
 from kdyno.paths import cache_root, data_root
-from kdyno.store.boot import BootRecord
-from kdyno.store.run import list_runs
 
 sys.path.insert(0, str(data_root() / "tests" / "box"))
 import bed
 
-MOST = 1.1
 EXPERIMENT = """
 name = "box-boot"
 baseline = "own"
@@ -56,36 +53,22 @@ def reboot_s(box: bed.Bed) -> float:
     return time.monotonic() - begin_s
 
 
-def kexecs_s(box: bed.Bed, folder: Path) -> list[float]:
-    """Of the boots of one block: from the order until the last record is here."""
-    file = folder / "box.toml"
-    file.write_text(EXPERIMENT.format(folder=box.disk.folder), encoding="utf-8")
-    runs = Path(tempfile.mkdtemp(dir=folder))
-    quiet("run", str(file), "--runs", str(runs), "--max-minutes", "0.05")
-    (run,) = list_runs(runs)
-    boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
-    assert all(boot.ok for boot in boots), [boot.host for boot in boots]
-    return [boot.host.wall_s for boot in boots]
-
-
-def main() -> int:
-    given = options(__doc__, boots=4)
-    with tempfile.TemporaryDirectory(prefix="kdyno-box-") as name:
-        folder = Path(name)
-        with bed.running(cache_root(), folder) as box:
-            os.environ["PATH"] = f"{box.ssh_folder}:{os.environ['PATH']}"
-            os.environ["KDYNO_DESPITE_OTHERS"] = "1"
-            own_s, kexec_s = list[float](), list[float]()
-            while len(own_s) < given.boots:
-                kexec_s += kexecs_s(box, folder)
-                own_s += [reboot_s(box), reboot_s(box)]
-    own, kexec = statistics.median(own_s), statistics.median(kexec_s)
+def kexec(request: Any) -> Iterator[Figure]:
+    own_s, kexec_s = list[float](), list[float]()
+    with bed.running(cache_root(), request.folder) as box:
+        os.environ["PATH"] = f"{box.ssh_folder}:{os.environ['PATH']}"
+        os.environ["KDYNO_DESPITE_OTHERS"] = "1"
+        text = EXPERIMENT.format(folder=box.disk.folder)
+        while len(own_s) < request.boots:
+            boots = boots_of(run_of(text, request.folder, "--max-minutes", "0.05"))
+            assert all(boot.ok for boot in boots), [boot.host for boot in boots]
+            kexec_s += [boot.host.wall_s or 0.0 for boot in boots]
+            own_s += [reboot_s(box), reboot_s(box)]
     ranges = " and ".join(f"{min(each):.0f} … {max(each):.0f}" for each in (kexec_s, own_s))
-    how = f"{kexec:.1f} ÷ {own:.1f} s, medians of {len(own_s)} ({ranges})"
-    return finish(
-        [Figure("kexec to the records ÷ own reboot", kexec / own, "", MOST, how=how)], given.json
-    )
+    own, ours = median(own_s), median(kexec_s)
+    how = f"{ours:.1f} ÷ {own:.1f} s, medians of {len(own_s)} ({ranges})"
+    yield Figure("kexec to the records ÷ own reboot", ours / own, "", 1.1, how=how)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(__doc__, kexec, boots=4)

@@ -15,10 +15,8 @@ import random
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -26,8 +24,9 @@ from statistics import median
 from typing import Any
 from unittest import mock
 
-from benchmarks.speed import Figure, finish, options, timed
+from benchmarks.figure import Figure, boots_of, main, run_of, timed
 from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import Overrides
 from kdyno.fleet.engine import Commands, Job, Settings
 from kdyno.fleet.union import Union
 from kdyno.fleet.waves import Controller, Place, Record
@@ -35,9 +34,10 @@ from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
 from kdyno.measure.execution import manifest_of
 from kdyno.report.sentence import worded
+from kdyno.report.site.build import build_site
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
-from kdyno.store.run import Run, RunWriter, create_run, list_runs
+from kdyno.store.run import Run, create_run
 from kdyno.verbs.subject import load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,50 +59,40 @@ def shard_of(runs: Path, number: int, experiment: Experiment, groups: int) -> Ru
         for use in experiment.suites
         for case in use.cases
     )
-    manifest = _manifest(experiment, dict(zip(names, "ab", strict=True)), cases).model_copy(
-        update={
-            "blocks": (tuple(names),) * groups,
-            "interleave": "turns",
-            "state": "finished",
-            "stopped": "max_boots",
-        }
-    )
+    blocks = (tuple(names),) * groups
+    ended = {"interleave": "turns", "state": "finished", "stopped": "max_boots", "blocks": blocks}
+    manifest = manifest_for(experiment, dict(zip(names, "ab", strict=True)), cases)
     speed = dice.lognormvariate(0, 0.3)
-    with create_run(runs, experiment.text, manifest) as writer:
+    with create_run(runs, experiment.text, manifest.model_copy(update=ended)) as writer:
         for name in names:
             writer.save_image(name, {"version": "7.3.0"})
-        for block in range(groups):
-            drift = [dice.lognormvariate(0, 0.05) for _ in range(ROUNDS)]
-            for at, name in enumerate(names):
-                samples = []
-                for case in cases:
-                    own = [dice.lognormvariate(0, 0.01) * (1 + 0.01 * at) for _ in drift]
-                    reps = tuple(
-                        (1000.0, round(4e6 * more * its / speed))
-                        for more, its in zip(drift, own, strict=True)
-                    )
-                    score = median(1e9 * done / ns for done, ns in reps)
-                    sample = Sample(
-                        suite=case.suite,
-                        case=case.case,
-                        score=score,
-                        reps=reps,
-                        interleave="turns",
-                        cpu_ns=tuple(int(ns) for _, ns in reps),
-                    )
-                    samples.append(sample)
-                job = BootJob(index=2 * block + at, block=block, variant=name)
-                host = BootHost(status="ok", group_s=12.0)
-                boot = BootRecord(job=job, host=host, samples=tuple(samples))
-                writer.add_boot(boot, b"a console\n" * 100)
+        for index in range(groups * len(names)):
+            block, at = divmod(index, len(names))
+            if at == 0:
+                drift = [dice.lognormvariate(0, 0.05) for _ in range(ROUNDS)]
+            samples = []
+            for case in cases:
+                own = [dice.lognormvariate(0, 0.01) * (1 + 0.01 * at) for _ in drift]
+                ns = [round(4e6 * a * b / speed) for a, b in zip(drift, own, strict=True)]
+                sample = Sample(
+                    suite=case.suite,
+                    case=case.case,
+                    score=median(1e12 / each for each in ns),
+                    reps=tuple((1000.0, each) for each in ns),
+                    interleave="turns",
+                    cpu_ns=tuple(ns),
+                )
+                samples.append(sample)
+            job = BootJob(index=index, block=block, variant=names[at])
+            host = BootHost(status="ok", group_s=_GROUP_S)
+            boot = BootRecord(job=job, host=host, samples=tuple(samples))
+            writer.add_boot(boot, b"a console\n" * 100)
         return writer.run
 
 
-def _manifest(
+def manifest_for(
     experiment: Experiment, images: dict[str, str], cases: Iterable[CaseInfo]
 ) -> Manifest:
-    from kdyno.experiment.overrides import Overrides
-
     # Nothing is booted, and fuzzing makes such runs where no second sandbox can be.
     with mock.patch("kdyno.sandbox.require", return_value=True):
         return manifest_of(experiment, Overrides(), images=images, failed={}, cases=tuple(cases))
@@ -112,7 +102,7 @@ class Nodes:
     """An engine in memory: jobs leave shards that were made before. ``spent_s``: its own time."""
 
     def __init__(self, patterns: Path, folder: Path) -> None:
-        self._made = sorted(patterns.iterdir())
+        self._patterns = sorted(patterns.iterdir())
         self._folder = folder
         self._jobs: dict[str, tuple[Job, Path]] = {}
         self._at = 0
@@ -122,35 +112,36 @@ class Nodes:
     def submit(
         self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
     ) -> list[Job]:
-        with self._own():
-            jobs = []
-            for ((*command,),) in work:
-                name = str(len(self._jobs))
-                job = Job(name, self._folder / f"{name}.json", "RUNNING")
-                runs = Path(command[command.index("--runs") + 1])
-                self._jobs[name] = (job, runs)
-                jobs.append(job)
-            return jobs
+        jobs = []
+        for ((*command,),) in work:
+            name = str(len(self._jobs))
+            job = Job(name, self._folder / f"{name}.json", "RUNNING")
+            self._jobs[name] = (job, Path(command[command.index("--runs") + 1]))
+            jobs.append(job)
+        return jobs
 
     def look(self, jobs: Iterable[Job]) -> None:
         """The next nodes, one after the other, have each measured a group."""
-        with self._own():
-            self.now_s += _GROUP_S * AT_ONCE / len(self._jobs or " ")
-            for _ in range(AT_ONCE if self._jobs else 0):
-                job, runs = self._jobs[str(self._at % len(self._jobs))]
-                group = self._at // len(self._jobs)
-                self._at += 1
-                if group < GROUPS:
-                    self._leave(runs, group)
-                if group == GROUPS - 1:
-                    job.outcome.write_text('{"status": 0}')
+        self.spent_s += timed(self._look)
+
+    def _look(self) -> None:
+        self.now_s += _GROUP_S * AT_ONCE / len(self._jobs or " ")
+        for _ in range(AT_ONCE if self._jobs else 0):
+            job, runs = self._jobs[str(self._at % len(self._jobs))]
+            group = self._at // len(self._jobs)
+            self._at += 1
+            if group < GROUPS:
+                self._leave(runs, group)
+            if group == GROUPS - 1:
+                job.outcome.write_text('{"status": 0}')
 
     def cancel(self, jobs: Iterable[Job]) -> None: ...
 
     def cancel_label(self) -> None: ...
 
     def _leave(self, runs: Path, group: int) -> None:
-        pattern = self._made[self._at % len(self._made)] if group == 0 else next(runs.iterdir())
+        patterns = self._patterns
+        pattern = patterns[self._at % len(patterns)] if group == 0 else next(runs.iterdir())
         run = runs / pattern.name
         if group == 0:
             runs.mkdir(parents=True)
@@ -165,19 +156,9 @@ class Nodes:
         for boot in sorted((run / ".later").iterdir())[:2]:
             boot.rename(run / "boots" / boot.name)
 
-    @contextmanager
-    def _own(self) -> Iterator[None]:
-        began_s = time.monotonic()
-        try:
-            yield
-        finally:
-            self.spent_s += time.monotonic() - began_s
 
-
-def scale(folder: Path) -> list[Figure]:
-    from kdyno.report.site.build import build_site
-
-    groups = NODES * GROUPS
+def scale(request: Any) -> Iterator[Figure]:
+    folder, groups = request.folder, NODES * GROUPS
     experiment, _suites = load(MINE)
     measure = replace(experiment.measure, max_boots=groups, precision=1e-9, max_minutes=None)
     experiment = replace(experiment, measure=measure)
@@ -186,13 +167,12 @@ def scale(folder: Path) -> list[Figure]:
     engine = Nodes(folder / "made", folder / "jobs")
     settings = Settings(nodes=NODES, groups=GROUPS)
     record = Record(settings=settings, file="x", built=["stock", "slow-umask"])
-    with create_run(folder / "runs", experiment.text, _manifest(experiment, {}, ())) as writer:
+    with create_run(folder / "runs", experiment.text, manifest_for(experiment, {}, ())) as writer:
         union = Union(writer)
-        place = Place(writer.run.path)
         controller = Controller(
             experiment,
             union,
-            place,
+            Place(writer.run.path),
             record,
             [record.file],
             engine,
@@ -200,63 +180,39 @@ def scale(folder: Path) -> list[Figure]:
             clock=lambda: engine.now_s,
             sleep=lambda _s: None,
         )
-        engine.spent_s = 0.0
         given_s = timed(controller.run) - engine.spent_s
         assert len(union.blocks) == groups, (len(union.blocks), controller.failures[-3:])
-        judged_s = timed(lambda: _judge(writer, union))
+
+        def judge() -> None:
+            verdict = verdict_of(writer.run, Question.of(union.manifest), "max_boots")
+            writer.save_verdict(worded(verdict, union.manifest))
+            union.save(state="finished", stopped="max_boots")
+
+        judged_s = timed(judge)
     site_s = timed(lambda: build_site(folder / "runs", folder / "site"))
     most_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     how = f"{NODES} nodes, {groups} groups of 2 × {len(union.manifest.cases)} cases"
-    return [
-        Figure("giving out and taking up, a group", 1000 * given_s / groups, "ms", most=5, how=how),
-        Figure("judging all of it", judged_s, "s", most=60),
-        Figure("the site, with its report", site_s, "s", most=60),
-        Figure("union, judging and site together", given_s + judged_s + site_s, "s", most=60),
-        Figure("memory at most", most_mb, "MB", most=500),
-    ]
+    yield Figure("giving out and taking up, a group", 1e3 * given_s / groups, "ms", 5, how=how)
+    yield Figure("judging all of it", judged_s, "s", 60)
+    yield Figure("the site, with its report", site_s, "s", 60)
+    yield Figure("union, judging and site together", given_s + judged_s + site_s, "s", 60)
+    yield Figure("memory at most", most_mb, "MB", 500)
 
 
-def _judge(writer: RunWriter, union: Union) -> None:
-    verdict = verdict_of(writer.run, Question.of(union.manifest), "max_boots")
-    writer.save_verdict(worded(verdict, union.manifest))
-    union.save(state="finished", stopped="max_boots")
-
-
-class Desk:
-    """Where runs are begun. ``slurm``: the cluster's environment; None: this machine alone."""
-
-    def __init__(self, folder: Path, slurm: dict[str, str] | None = None) -> None:
-        self._folder = folder
-        self._environment = {**(slurm or os.environ), "XDG_CONFIG_HOME": str(folder)}
-        self._on = "slurm" if slurm else "local"
-        self._runs = 0
-
-    def measured(self, nodes: int, groups: int) -> tuple[float, list[BootRecord]]:
-        """(when it was begun, by the clock; its boots)."""
-        settings = self._folder / "kdyno" / "fleet.toml"
-        settings.parent.mkdir(exist_ok=True)
-        settings.write_text(f"[fleet]\nnodes = {nodes}\nbeside = true\n")
-        self._runs += 1
-        runs = self._folder / f"runs-{self._on}-{self._runs}"
-        words = ("--on", self._on, "--max-boots", groups, "--precision", "0.000001%")
-        words = (*words, "--seconds", "0.1", "--max-minutes", "30", "--runs", runs)
-        command = [sys.executable, "-m", "kdyno", "run", MINE, *words]
+def boots_on(
+    slurm: dict[str, str] | None, folder: Path, nodes: int, groups: int
+) -> tuple[float, list[BootRecord]]:
+    """(when it was begun, by the clock; its boots). ``slurm``: the cluster's environment; None:
+    this machine alone."""
+    settings = folder / "kdyno" / "fleet.toml"
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(f"[fleet]\nnodes = {nodes}\nbeside = true\n")
+    words = ("--on", "slurm" if slurm else "local", "--max-boots", groups)
+    words += ("--precision", "0.000001%", "--seconds", "0.1", "--max-minutes", "30")
+    environment = {**(slurm or os.environ), "XDG_CONFIG_HOME": str(folder)}
+    with mock.patch.dict(os.environ, environment, clear=True):
         began_s = time.time()
-        done = subprocess.run(
-            list(map(str, command)), env=self._environment, capture_output=True, check=False
-        )
-        assert done.returncode == 0, done.stderr.decode()
-        (run,) = list_runs(runs)
-        return began_s, [boot for boot in run.boots() if isinstance(boot, BootRecord)]
-
-
-@contextmanager
-def cluster(folder: Path) -> Iterator[tuple[Desk, dict[str, str]]]:
-    sys.path.insert(0, str(ROOT / "tests"))
-    import slurm
-
-    with slurm.cluster() as running:
-        yield Desk(folder, running.environment), running.environment
+        return began_s, boots_of(run_of(MINE, folder, *words))
 
 
 def started_s(boot: BootRecord) -> float:
@@ -270,39 +226,36 @@ def groups_a_minute(boots: Sequence[BootRecord]) -> float:
     return 60 * len({boot.block for boot in boots}) / spent_s
 
 
-def nodes(folder: Path) -> list[Figure]:
+def nodes(request: Any) -> Iterator[Figure]:
     rates: dict[int, list[float]] = {1: [], 2: []}
-    with cluster(folder) as (desk, _environment):
-        for _ in range(2):
-            for count in rates:
-                rates[count].append(groups_a_minute(desk.measured(count, 16 * count)[1]))
+    with slurm.cluster() as running:
+        for count in (1, 2, 1, 2):
+            _, boots = boots_on(running.environment, request.folder, count, 16 * count)
+            rates[count].append(groups_a_minute(boots))
     one, two = median(rates[1]), median(rates[2])
     how = f"{two:.1f} and {one:.1f} groups a minute"
-    return [Figure("two virtual nodes ÷ one, groups a minute", two / one, "", least=1.8, how=how)]
+    yield Figure("two virtual nodes ÷ one, groups a minute", two / one, "", least=1.8, how=how)
 
 
-def start(folder: Path) -> list[Figure]:
-    local, by_slurm, empty = [], [], []
-    here = Desk(folder)
+def start(request: Any) -> Iterator[Figure]:
+    local, by_slurm, empty = list[float](), list[float](), list[float]()
     wait = ["sbatch", "--wait", "--output=/dev/null", "--wrap=true"]
-    with cluster(folder) as (desk, environment):
+    with slurm.cluster() as running:
+        environment = running.environment
         for _ in range(3):
-            for own, times in ((here, local), (desk, by_slurm)):
-                began_s, boots = own.measured(1, 1)
+            for own, times in ((None, local), (environment, by_slurm)):
+                began_s, boots = boots_on(own, request.folder, 1, 1)
                 times.append(min(map(started_s, boots)) - began_s)
             empty.append(timed(lambda: subprocess.run(wait, env=environment, check=True)))
     bare_s = median(local) + median(empty)
     how = f"{median(by_slurm):.1f} s; local {median(local):.1f}, empty job {median(empty):.1f}"
     name = "to the first guest on Slurm ÷ (local + an empty job)"
-    return [Figure(name, median(by_slurm) / bare_s, "", most=1.3, how=how)]
+    yield Figure(name, median(by_slurm) / bare_s, "", most=1.3, how=how)
 
 
 if __name__ == "__main__":
-    parts = {"scale": scale, "nodes": nodes, "start": start}
-    given = options(__doc__, parts)
     os.fsync = lambda _descriptor: None  # all of it is thrown away
-    rows: list[Figure] = []
-    for part in given.parts or parts:
-        with tempfile.TemporaryDirectory(prefix="kdyno-bench-") as folder:
-            rows += parts[part](Path(folder))
-    sys.exit(finish(rows, given.json))
+    sys.path.insert(0, str(ROOT / "tests"))
+    import slurm
+
+    main(__doc__, scale, nodes, start)

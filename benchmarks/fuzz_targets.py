@@ -29,7 +29,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from unittest import mock
 
-from benchmarks.fleet import _manifest, shard_of
+from benchmarks.fleet import manifest_for, shard_of
 from benchmarks.fuzz_oracles import Case, Finding, Place, packed, play_verb, unpacked
 from benchmarks.mutations import MARK, TEXTS, VALUES, mutated, mutated_json, mutated_text, places_of
 from kdyno.errors import KdynoError, ToolError
@@ -602,7 +602,7 @@ def _fleet_of(place: Place) -> Path:
     experiment, _suites = load(file)
     with (
         mock.patch("os.fsync"),
-        create_run(top, experiment.text, _manifest(experiment, {}, ())) as writer,
+        create_run(top, experiment.text, manifest_for(experiment, {}, ())) as writer,
     ):
         jobs, union = Jobs(top / _RUN), Union(writer)
         jobs.make()

@@ -16,7 +16,7 @@ def on_every_cpu(work: Callable[[], None]) -> Iterator[None]:
     """A process that is bound to each CPU and does ``work`` again and again."""
     children = [
         multiprocessing.Process(target=_bound, args=(work, cpu), daemon=True)
-        for cpu in sorted(os.sched_getaffinity(0))
+        for cpu in os.sched_getaffinity(0)
     ]
     for child in children:
         child.start()

@@ -5,16 +5,13 @@
     python -m benchmarks.pages --demo RUN      the README's table, as `kdyno report RUN` prints it
 
 A part stands between two marks, ``<!-- NAME: begin. make docs -->`` and ``<!-- NAME: end -->``; the
-rest of a page is written by hand. NAME is ``verbs`` (what each verb's --help says), ``speed`` (the
-figures of ``make bench``) or ``run X``: every effect of published/runs/X, which ``python -m
-benchmarks.kept RUN`` puts there. A test
-compares the pages with what this makes.
+rest of a page is written by hand. NAME is ``verbs`` (what each verb's --help says) or ``run X``:
+every effect of published/runs/X, which ``python -m benchmarks.kept RUN`` puts there.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections import Counter
@@ -29,8 +26,6 @@ from kdyno.store.verdict import Effect, GroupEffect, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "published" / "runs"
-SPEED = ROOT / "published" / "speed.json"
-"""{part: {date, cpu_model, cpus, figures}}, written by ``python -m benchmarks``."""
 PART = re.compile(r"(<!-- ([\w -]+): begin\. make docs -->\n).*?(<!-- \2: end -->)", re.DOTALL)
 DEMO = re.compile(r"(<!-- demo table -->\n```text\n).*?(\n```\n)", re.DOTALL)
 MARKS = ("≈", "Σ", "?", "(n)", "*")
@@ -120,31 +115,9 @@ def effects(verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def speed() -> str:
-    """A row per figure of `make bench`, and the machine that each part was measured on."""
-    parts = json.loads(SPEED.read_text(encoding="utf-8"))
-    lines = ["| figure | target | measured |", "| --- | --: | --: |"]
-    for part in parts.values():
-        for figure in part["figures"]:
-            most, unit = figure["most"] is not None, f" {figure['unit']}".rstrip()
-            target = f"{'≤' if most else '≥'} {figure['most' if most else 'least']:g}{unit}"
-            value = f"{figure['value']:.3g}{unit}" + ("" if figure["met"] else ", **missed**")
-            lines += [f"| {figure['name']} | {target} | {value} |"]
-    machines: dict[str, list[str]] = {}
-    for name, part in parts.items():
-        key = f"{part['date']}, {part['cpu_model']}, {part['cpus']:g} CPUs"
-        machines.setdefault(key, []).append(name)
-    conditions = [f"{', '.join(names)}: {machine}." for machine, names in machines.items()]
-    return "\n".join([*lines, "", *conditions]) + "\n"
-
-
 def part(name: str) -> str:
     """What stands between the marks of this name."""
-    if name.startswith("run "):
-        return results(Run(RUNS / name.removeprefix("run ")))
-    if name not in ("verbs", "speed"):
-        raise ValueError(f"no part is called {name!r}")
-    return verbs() if name == "verbs" else speed()
+    return verbs() if name == "verbs" else results(Run(RUNS / name.removeprefix("run ")))
 
 
 def made(page: str) -> str:
@@ -160,30 +133,23 @@ def demo(report: str) -> str:
     return "\n\n".join(filter(None, (grid, "\n".join(marks))))
 
 
-def write() -> None:
-    """Every page of docs/ whose parts have changed."""
-    for page in sorted((ROOT / "docs").rglob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        if (new := made(text)) != text:
-            page.write_text(new, encoding="utf-8")
-            print(page)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Write the parts of docs/ that are made.")
     parser.add_argument("--demo", metavar="RUN", help="only the README's table, from this run")
     run = parser.parse_args().demo
-    if run is not None:
-        readme = ROOT / "README.md"
+    if run is None:
+        pages = {page: made(page.read_text()) for page in sorted((ROOT / "docs").rglob("*.md"))}
+    else:
         process = capture([sys.executable, "-m", "kdyno", "report", run])
-        if process.status == 0:
-            table = demo(process.output)
-            text = readme.read_text(encoding="utf-8")
-            readme.write_text(
-                DEMO.sub(lambda match: match[1] + table + match[2], text), encoding="utf-8"
-            )
-        return process.status
-    write()
+        if process.status != 0:
+            return process.status
+        table, readme = demo(process.output), ROOT / "README.md"
+        text = DEMO.sub(lambda match: match[1] + table + match[2], readme.read_text())
+        pages = {readme: text}
+    for page, text in pages.items():
+        if text != page.read_text():
+            page.write_text(text)
+            print(page)
     return 0
 
 

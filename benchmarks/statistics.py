@@ -11,7 +11,7 @@ import argparse
 import csv
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -62,28 +62,14 @@ class Row:
     source: str
     variants: int
     precision: float
-    experiments: int
-    blocks: tuple[float, float, float]
-    """5 %, median and 95 % of the blocks used."""
+    blocks: float
+    """Median of those used."""
     alarms_per_experiment: Estimate
-    alarms_per_effect: Estimate
     coverage: Estimate
     lowest_coverage: float
     """Of the effects (variant × case) of the row, that of the one that fares worst."""
     coverage_with_effect: Estimate
     equivalent: Estimate
-    power: tuple[Estimate, ...]
-
-
-@dataclass(frozen=True)
-class OtherRow:
-    """Another tool's rule on the same noise."""
-
-    source: str
-    rule: str
-    setting: str
-    alarms_per_experiment: Estimate
-    alarms_per_effect: Estimate
     power: tuple[Estimate, ...]
 
 
@@ -145,35 +131,29 @@ def kdyno_row(
                 rng, draw, size, variants, plan.max_blocks, effect=truth, effect_sd=0.01
             )
             with_effect.append(simulate.measure(ratios, plan, truth=truth).covered.mean(axis=1))
-    alarms = np.concatenate([each.moved for each in plain])
     covered = np.concatenate([each.covered for each in plain])
-    low, median, high = np.percentile(np.concatenate([each.blocks for each in plain]), (5, 50, 95))
+    with_power = [each.found for each in plain if len(each.found)]
+    none = Estimate(math.nan, math.nan)
     return Row(
         source=name,
         variants=variants,
         precision=precision,
-        experiments=experiments,
-        blocks=(float(low), float(median), float(high)),
-        alarms_per_experiment=estimate(alarms.any(axis=1).astype(np.float64)),
-        alarms_per_effect=estimate(alarms.mean(axis=1)),
+        blocks=float(np.median(np.concatenate([each.blocks for each in plain]))),
+        alarms_per_experiment=estimate(np.concatenate([each.moved.any(axis=1) for each in plain])),
         coverage=estimate(covered.mean(axis=1)),
         lowest_coverage=float(covered.mean(axis=0).min()),
-        coverage_with_effect=(
-            estimate(np.concatenate(with_effect)) if with_effect else Estimate(math.nan, math.nan)
-        ),
+        coverage_with_effect=estimate(np.concatenate(with_effect)) if with_effect else none,
         equivalent=estimate(np.concatenate([each.equivalent.mean(axis=1) for each in plain])),
-        power=tuple(
-            estimate(
-                np.concatenate([it.found[index] for it in plain if len(it.found)]).astype(float)
-            )
-            for index in range(len(EFFECTS))
-        ),
+        power=tuple(map(estimate, np.concatenate(with_power, axis=1))),
     )
 
 
-def other_rows(
+def other_cells(
     name: str, draw: synthetic.Draw, boots_of_kdyno: int, experiments: int, seed: int
-) -> Iterator[OtherRow]:
+) -> dict[str, list[str]]:
+    """Other tools' rules on the same noise: of each, false alarms of an experiment and power at
+    2 %, by three ways of booting: 3, then 3; as many as kdyno's; the same interleaved."""
+    cells: dict[str, list[str]] = {rule.name: [] for rule in RULES}
     for boots, interleaved, setting in (
         (3, False, "3 boots, then 3 boots"),
         (boots_of_kdyno, False, f"{boots_of_kdyno} boots, then {boots_of_kdyno} boots"),
@@ -182,24 +162,27 @@ def other_rows(
         for rule in RULES:
             rng = stream(seed, name, rule.name, setting)
             # 240 boots × 10 repetitions × 3 cases a chunk is 30 MB.
-            said: list[list[NDArray[np.int64]]] = [
-                [
-                    simulate.other_rule(
-                        rng, rule, draw, min(CHUNK, experiments - start), boots, effect, interleaved
-                    )
-                    for start in range(0, experiments, CHUNK)
-                ]
-                for effect in (0.0, *(math.log1p(effect) for effect in EFFECTS))
-            ]
-            calls = [np.concatenate(each) for each in said]
-            yield OtherRow(
-                source=name,
-                rule=rule.name,
-                setting=setting,
-                alarms_per_experiment=estimate((calls[0] != 0).any(axis=1).astype(np.float64)),
-                alarms_per_effect=estimate((calls[0] != 0).mean(axis=1)),
-                power=tuple(estimate((each == 1).mean(axis=1)) for each in calls[1:]),
-            )
+            signs = {
+                effect: np.concatenate(
+                    [
+                        simulate.other_rule(
+                            rng,
+                            rule,
+                            draw,
+                            min(CHUNK, experiments - start),
+                            boots,
+                            math.log1p(effect),
+                            interleaved,
+                        )
+                        for start in range(0, experiments, CHUNK)
+                    ]
+                )
+                for effect in (0.0, *EFFECTS)
+            }
+            alarms = estimate((signs[0.0] != 0).any(axis=1))
+            power = estimate((signs[0.02] == 1).mean(axis=1))
+            cells[rule.name] += [str(alarms), str(power)]
+    return cells
 
 
 def kinds(quick: bool) -> list[tuple[str, int, float]]:
@@ -217,7 +200,7 @@ def row_of(kind: tuple[str, int, float], experiments: int, seed: int) -> Row:
     return kdyno_row(kind[0], sources()[kind[0]], *kind[1:], experiments, seed)
 
 
-def table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """In Markdown; the first cell of a row is empty where it is that of the row before."""
     lines = ["| " + " | ".join(head) + " |"]
     lines.append("| --- |" + " --: |" * (len(head) - 1))
@@ -235,63 +218,41 @@ def per_cent(value: float) -> str:
 
 def rule_table(rows: Sequence[Row]) -> str:
     head = ["noise", "variants", "precision", "blocks", "false alarms"]
-    head += ["coverage", "with a true effect"]
-    head += [*map(per_cent, EFFECTS), "equivalent"]
-    return table(
-        head,
-        (
-            [
-                row.source,
-                str(row.variants),
-                per_cent(row.precision),
-                f"{row.blocks[1]:.0f}",
-                str(row.alarms_per_experiment),
-                str(row.coverage),
-                str(row.coverage_with_effect),
-                *map(str, row.power),
-                str(row.equivalent),
-            ]
-            for row in rows
-        ),
-    )
+    head += ["coverage", "with a true effect", *map(per_cent, EFFECTS), "equivalent"]
+    cells = []
+    for row in rows:
+        first = [row.source, str(row.variants), per_cent(row.precision), f"{row.blocks:.0f}"]
+        shares = (row.alarms_per_experiment, row.coverage, row.coverage_with_effect)
+        cells.append([*first, *map(str, (*shares, *row.power, row.equivalent))])
+    return table(head, cells)
 
 
-def others_table(compared: Sequence[tuple[Row, Sequence[OtherRow]]]) -> str:
-    """Of each noise and rule: false alarms and power at 2 %, by the three ways of booting."""
+def others_table(compared: Sequence[tuple[Row, dict[str, list[str]]]]) -> str:
     head = ["noise", "rule", "3, then 3: alarms", "power", "n, then n: alarms", "power"]
     head += ["n interleaved: alarms", "power"]
-    at = EFFECTS.index(0.02)
-    cells = []
-    for own, rows in compared:
-        kdyno = ["", "", "", "", str(own.alarms_per_experiment), str(own.power[at])]
-        cells.append([f"{own.source}; n = {own.blocks[1]:.0f}", "**kdyno**", *kdyno])
-        for rule in dict.fromkeys(row.rule for row in rows):
-            ways = [row for row in rows if row.rule == rule]
-            pairs = ((str(row.alarms_per_experiment), str(row.power[at])) for row in ways)
-            cells.append([cells[-1][0], rule, *(cell for pair in pairs for cell in pair)])
-    return table(head, iter(cells))
+    rows = []
+    for own, others in compared:
+        name = f"{own.source}; n = {own.blocks:.0f}"
+        power = str(own.power[EFFECTS.index(0.02)])
+        rows.append([name, "**kdyno**", *[""] * 4, str(own.alarms_per_experiment), power])
+        rows += [[name, rule, *cells] for rule, cells in others.items()]
+    return table(head, rows)
 
 
-@dataclass(frozen=True)
-class TurnRow:
-    """One kind of noise: groups of guests that take turns, and whole boots in the same time."""
-
-    noise: str
-    way: str
-    groups: float
-    alarms_per_experiment: Estimate
-    coverage: Estimate
-    half_width: float
-    power: tuple[Estimate, ...]
+TURN_HEAD = ["noise", "by", "groups", "false alarms", "coverage", "half-width of 24"]
+TURN_HEAD += map(per_cent, TURN_EFFECTS)
 
 
-def turn_row(kind: tuple[int, str], experiments: int, seed: int) -> TurnRow:
-    """Three variants, two cases, groups of about 24 rounds until ±0.5 % or 24 of them."""
+def turn_cells(kind: tuple[int, str], experiments: int, seed: int) -> Sequence[str]:
+    """A row under TURN_HEAD: groups of guests that take turns, or whole boots in the same time.
+
+    Three variants, two cases, groups of about 24 rounds until ±0.5 % or 24 of them.
+    """
     plan = simulate.Plan(variants=3, precision=0.005, max_blocks=24)
     shifts = [math.log1p(effect) for effect in TURN_EFFECTS]
     noise, way = NOISES[kind[0]], kind[1]
     rng = stream(seed, noise.name, way)
-    made, widths = [], []
+    results, widths = [], []
     for start in range(0, experiments, CHUNK):
         size = min(CHUNK, experiments - start)
         weights = None
@@ -303,43 +264,18 @@ def turn_row(kind: tuple[int, str], experiments: int, seed: int) -> TurnRow:
             )
         else:
             ratios = np.stack([boot_values(rng, noise, 24, 4, 24, 2) for _ in range(size)])
-        made.append(simulate.measure(ratios, plan, shifts, weights=weights))
+        results.append(simulate.measure(ratios, plan, shifts, weights=weights))
         lo, hi = Family(ratios, weights).raw(0.05)
         widths.append((hi - lo) / 2)
-    covered = np.concatenate([each.covered for each in made])
-    alarms = np.concatenate([each.moved for each in made])
-    return TurnRow(
-        noise=noise.name,
-        way=way,
-        groups=float(np.median(np.concatenate([each.blocks for each in made]))),
-        alarms_per_experiment=estimate(alarms.any(axis=1).astype(np.float64)),
-        coverage=estimate(covered.mean(axis=1)),
-        half_width=float(np.median(np.concatenate(widths))),
-        power=tuple(
-            estimate(np.concatenate([each.found[at] for each in made]).astype(np.float64))
-            for at in range(len(TURN_EFFECTS))
-        ),
+    shares = (
+        np.concatenate([each.moved.any(axis=1) for each in results]),
+        np.concatenate([each.covered.mean(axis=1) for each in results]),
     )
-
-
-def turn_table(rows: Sequence[TurnRow]) -> str:
-    head = ["noise", "by", "groups", "false alarms", "coverage"]
-    head += ["half-width of 24", *(per_cent(effect) for effect in TURN_EFFECTS)]
-    return table(
-        head,
-        (
-            [
-                row.noise,
-                row.way,
-                f"{row.groups:.0f}",
-                str(row.alarms_per_experiment),
-                str(row.coverage),
-                f"{100 * row.half_width:.2f} %",
-                *(str(each) for each in row.power),
-            ]
-            for row in rows
-        ),
-    )
+    power = np.concatenate([each.found for each in results], axis=1)
+    groups = np.median(np.concatenate([each.blocks for each in results]))
+    alarms, coverage, *found = (str(estimate(own)) for own in (*shares, *power))
+    width = f"{100 * np.median(np.concatenate(widths)):.2f} %"
+    return [noise.name, way, f"{groups:.0f}", alarms, coverage, width, *found]
 
 
 def filled(
@@ -366,41 +302,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there")
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument("--experiments", type=int, default=2000, help="per row (default 2000)")
-    asked = parser.parse_args(arguments)
-    if asked.experiments < 2 or asked.seed < 0:
-        parser.error("--experiments must be 2 or more, --seed 0 or more")
-    count, seed = asked.experiments, asked.seed
+    request = parser.parse_args(arguments)
+    quick, count, seed = request.quick, request.experiments, request.seed
     with ProcessPoolExecutor() as pool:
+        of_kind = pool.map(partial(row_of, experiments=count, seed=seed), kinds(quick))
         turning = [(at, way) for at in range(len(NOISES)) for way in ("turns", "boots")]
-        made = pool.map(partial(row_of, experiments=count, seed=seed), kinds(asked.quick))
-        by_turns = partial(turn_row, experiments=count // (10 if asked.quick else 4), seed=seed)
-        turned = pool.map(by_turns, turning)
+        by_turns = partial(turn_cells, experiments=count // (10 if quick else 4), seed=seed)
+        of_turns = pool.map(by_turns, turning)
         rare_row = partial(rare.row, experiments=count // 4, seed=seed)
-        of_rare = pool.map(rare_row, [] if asked.quick else rare.kinds())
+        of_rare = pool.map(rare_row, [] if quick else rare.kinds())
         rows = []
-        for row in made:
+        for row in of_kind:
             rows.append(row)
             print(f"{row.source}, {row.variants}, {row.precision}: done", file=sys.stderr)
-        turns = list(turned)
-        rare_rows = list(of_rare)
+        tables = [rule_table(rows), table(TURN_HEAD, of_turns)]
+        if not quick:
+            tables.append(table(rare.HEAD, of_rare))
+    if quick:
+        print("\n\n".join(tables))
+        return 0
     others = []
     compared = list(sources().items())
-    for name, draw in [] if asked.quick else [compared[0], compared[1], compared[4]]:
+    for name, draw in (compared[0], compared[1], compared[4]):
         kind = (name, 1, 0.01)
         own = next(row for row in rows if (row.source, row.variants, row.precision) == kind)
-        others.append((own, list(other_rows(name, draw, round(own.blocks[1]), count, seed))))
-    tables = (
-        rule_table(rows),
-        turn_table(turns),
-        table(rare.HEAD, iter(rare_rows)) if rare_rows else "",
-        others_table(others) if others else "",
-    )
-    if asked.quick and not asked.write:
-        page = "\n\n".join(each for each in tables if each)
-    else:
-        page = filled(PROSE.read_text(encoding="utf-8"), rows, tables, asked.seed, count)
-    if asked.write:
-        asked.write.write_text(page + "\n", encoding="utf-8")
+        others.append((own, other_cells(name, draw, round(own.blocks), count, seed)))
+    tables.append(others_table(others))
+    page = filled(PROSE.read_text(encoding="utf-8"), rows, tables, seed, count)
+    if request.write:
+        request.write.write_text(page + "\n", encoding="utf-8")
     else:
         print(page)
     return 0

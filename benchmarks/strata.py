@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Runs on several machines, simulated: ``python -m benchmarks.strata [--experiments N]``.
 
-Each experiment has 2 to 16 machines with 6 to 20 groups each (the fast ones have more), whose noise
-differs by up to 8 times. Of it are counted: false alarms and coverage of the common effect, false
-alarms of ``differs-by-machine``, beside those that Cochran's Q would give, and how often machines
-that do differ are told. About a minute.
+Each experiment has 2 to 16 machines with 6 to 20 groups each, whose noise differs by up to 8 times.
+Of it are counted: false alarms and coverage of the common effect, false alarms of
+``differs-by-machine``, beside those that Cochran's Q would give, and how often machines that do
+differ are named. About a minute.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import chdtrc
 
-from benchmarks.speed import Figure, finish, options
+from benchmarks.figure import Figure, main
 from kdyno.stats.effect import Floats, effect_of_differences
 from kdyno.stats.groups import heterogeneity
 
@@ -38,19 +38,10 @@ LAWS: dict[str, Law] = {
 }
 
 
-@dataclass(frozen=True)
-class Shares:
-    """Of experiments."""
-
-    false_alarms: float
-    covered: float
-    differs: float
-    differs_by_q: float
-
-
-def simulated(law: Law, machines: int, experiments: int, apart: float, dice: Generator) -> Shares:
-    """Log ratios throughout; the true effect is 0, or that of these machines together."""
-    alarms = covered = differs = by_q = 0
+def simulated(law: Law, machines: int, experiments: int, apart: float, dice: Generator) -> Floats:
+    """Shares of the experiments, in per cent: false alarms, covered, differing by machine, the
+    same by Cochran's Q. Log ratios throughout; the true effect is 0, or the machines' mean."""
+    counts = np.zeros(4)
     for _ in range(experiments):
         spreads = CALM * np.exp(dice.uniform(0.0, np.log(UNEQUAL), machines))
         sizes = dice.integers(6, 21, machines)
@@ -59,62 +50,52 @@ def simulated(law: Law, machines: int, experiments: int, apart: float, dice: Gen
             effect + spread * law(dice, size)
             for effect, spread, size in zip(effects, spreads, sizes, strict=True)
         ]
-        truth = float(np.average(effects, weights=sizes))
+        truth = np.exp(np.average(effects, weights=sizes))
         whole = effect_of_differences(np.concatenate(strata))
         assert whole.lo is not None and whole.hi is not None
-        alarms += not whole.lo <= 1.0 <= whole.hi
-        covered += whole.lo <= np.exp(truth) <= whole.hi
         difference = heterogeneity(strata)
-        differs += difference is not None and difference.p_value <= 0.05
-        by_q += cochran(strata) <= 0.05
-    return Shares(*(count / experiments for count in (alarms, covered, differs, by_q)))
+        counts += (
+            not whole.lo <= 1.0 <= whole.hi,
+            whole.lo <= truth <= whole.hi,
+            difference is not None and difference.p_value <= 0.05,
+            cochran(strata) <= 0.05,
+        )
+    return 100 * counts / experiments
 
 
 def cochran(strata: list[Floats]) -> float:
-    """p-value of Cochran's Q, which takes the estimated variances for known."""
-    from scipy.special import chdtrc
-
+    """p-value of Cochran's Q, which takes the estimated variances for the true ones."""
     weights = np.array([len(stratum) / np.var(stratum, ddof=1) for stratum in strata])
     means = np.array([np.mean(stratum) for stratum in strata])
     common = np.average(means, weights=weights)
     return float(chdtrc(len(strata) - 1, np.sum(weights * (means - common) ** 2)))
 
 
-def figures(experiments: int, seed: int) -> list[Figure]:
-    """Limits of 5 % have two standard errors of the simulation on top."""
-    dice = np.random.default_rng(seed)
-    most = 5 + 200 * np.sqrt(0.05 * 0.95 / (len(MACHINES) * experiments))
-    rows = []
+def of_machines(shares: Sequence[float] | Floats) -> str:
+    return ", ".join(f"{n}: {share:.1f}" for n, share in zip(MACHINES, shares, strict=True))
 
-    def of_machines(values: list[float]) -> str:
-        pairs = zip(MACHINES, values, strict=True)
-        return ", ".join(f"{count}: {100 * value:.1f}" for count, value in pairs)
+
+def strata(request: Any) -> Iterator[Figure]:
+    """Limits of 5 % have two standard errors of the simulation on top."""
+    dice = np.random.default_rng(request.seed)
+    most = 5 + 200 * np.sqrt(0.05 * 0.95 / (len(MACHINES) * request.experiments))
+
+    def shares(law: Law, apart: float) -> Floats:
+        rows = [simulated(law, n, request.experiments, apart, dice) for n in MACHINES]
+        return np.array(rows).T
 
     for name, law in LAWS.items():
-        shares = [simulated(law, count, experiments, 0.0, dice) for count in MACHINES]
-        alarms, covered, differs, by_q = (
-            [getattr(each, field) for each in shares]
-            for field in ("false_alarms", "covered", "differs", "differs_by_q")
-        )
+        alarms, covered, differs, by_q = shares(law, 0.0)
         how = f"{of_machines(differs)}; Cochran's Q: {of_machines(by_q)}"
-        none = f"differs-by-machine, none does, {name}"
-        mean, least = 100 * float(np.mean(alarms)), 100 * min(covered)
-        rows += [
-            Figure(f"false alarms, {name}", mean, "%", most, how=of_machines(alarms)),
-            Figure(f"coverage, {name}", least, "%", least=93, how=of_machines(covered)),
-            Figure(none, 100 * float(np.mean(differs)), "%", most, how=how),
-        ]
-    shares = [simulated(LAWS["normal"], count, experiments, APART, dice) for count in MACHINES]
-    power, covered = [each.differs for each in shares], [each.covered for each in shares]
-    at_eight, least = 100 * power[MACHINES.index(8)], 100 * min(covered)
-    name, how = "coverage of the machines' mean, 1 % apart", of_machines(covered)
-    return [
-        *rows,
-        Figure("differs-by-machine, 1 % apart", at_eight, "%", least=80, how=of_machines(power)),
-        Figure(name, least, "%", least=93, how=how),
-    ]
+        none, covers = f"differs-by-machine, none does, {name}", of_machines(covered)
+        yield Figure(f"false alarms, {name}", alarms.mean(), "%", most, how=of_machines(alarms))
+        yield Figure(f"coverage, {name}", covered.min(), "%", least=93, how=covers)
+        yield Figure(none, differs.mean(), "%", most, how=how)
+    _, covered, power, _ = shares(LAWS["normal"], APART)
+    at_eight, name = power[MACHINES.index(8)], "coverage of the machines' mean, 1 % apart"
+    yield Figure("differs-by-machine, 1 % apart", at_eight, "%", least=80, how=of_machines(power))
+    yield Figure(name, covered.min(), "%", least=93, how=of_machines(covered))
 
 
 if __name__ == "__main__":
-    given = options(__doc__, experiments=1000, seed=14)
-    sys.exit(finish(figures(given.experiments, given.seed), given.json))
+    main(__doc__, strata, experiments=1000, seed=14)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What taking turns is worth, on this machine, now: ``make bench`` has it (about 45 minutes).
+"""What taking turns is worth, on this machine, now: ``make bench`` has it (about 40 minutes).
 
     python -m benchmarks.turns [PART ...] [--minutes M] [--runs-of-copies N] [--json FILE]
 
-Parts: cost, quiet, load, frozen, demo, demo-load, five, five-load, same, copies, known, places.
 Boots and turns are measured in the same minutes on the same images: whichever has had less time is
 next. Half-widths are raw ones on the log scale, at the same seconds of measuring. Nothing else
-should run on the machine; the loads of `load`, `demo-load` and `five-load` are made here.
+should run on the machine; the loads of the parts called so are made here.
 """
 
 from __future__ import annotations
@@ -16,12 +15,13 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
+from benchmarks.figure import Figure, main, median_of, timed
 from benchmarks.load import on_every_cpu, restless
-from benchmarks.speed import EXPERIMENT, Figure, finish, options
 from kdyno.errors import ToolError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
@@ -36,7 +36,7 @@ from kdyno.measure.execution import Options, asked_of, execute
 from kdyno.measure.loop import block_order, draw_of, effort
 from kdyno.measure.turns import Member
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.paths import cache_root
+from kdyno.paths import cache_root, data_root
 from kdyno.stats.effect import PairedEffect
 from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Gathering, Key
@@ -45,6 +45,7 @@ from kdyno.suites import record
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.subject import load
 
+EXPERIMENTS = data_root() / "experiments"
 WAYS = ("boots", "turns")
 HEAD = """
 name = "turns"
@@ -102,8 +103,6 @@ memcpy = "fsrm"
 [variant.slow-umask]
 memcpy = "fsrm"
 patches = ["slow-umask.patch"]
-[variant.slow-memcpy]
-memcpy = "./benchmarks/slow-memcpy.S"
 [[suite]]
 name = "unixbench"
 seconds = 0.25
@@ -124,29 +123,9 @@ def bench(experiment: Experiment) -> Bench:
     return bench_of(experiment, load_suites(), images, tree, cache, lambda _text: None)
 
 
-@dataclasses.dataclass(frozen=True)
-class BothWays:
-    """What the same minutes of each way gave."""
-
-    effects: Mapping[str, Mapping[Key, PairedEffect]]
-    """Way → raw effects."""
-    share: float
-    """Of the turns' wall time inside turns."""
-
-    @property
-    def widths(self) -> dict[str, list[float]]:
-        """Way → half-widths of all effects, log scale."""
-        return {
-            way: [
-                math.nan if effect.half_width is None else effect.half_width
-                for effect in effects.values()
-            ]
-            for way, effects in self.effects.items()
-        }
-
-
-def both_ways(setup: Bench, minutes: float) -> BothWays:
-    """So many minutes of boots and as many of turns, mixed."""
+def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, PairedEffect]], float]:
+    """So many minutes of boots and as many of turns, mixed: (way → raw effects, the share of the
+    turns' wall time inside turns)."""
     manifest = Manifest(
         tool="0",
         created="now",
@@ -183,41 +162,82 @@ def both_ways(setup: Bench, minutes: float) -> BothWays:
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
     effects = {way: raw_effects(gathered[way].samples(), question, ()) for way in WAYS}
-    both = BothWays(effects, inside_s / spent_s["turns"])
-    for way, widths in both.widths.items():
-        print(
-            f"  {way}: {blocks[way]} blocks in {spent_s[way]:.0f} s; half-widths "
-            + ", ".join(f"{100 * width:.2f} %" for width in widths),
-            flush=True,
-        )
-    print(f"  share of the turns' wall time inside turns: {both.share:.3f}")
-    return both
+    for way, own in effects.items():
+        widths = ", ".join(f"{100 * half_width(effect):.2f} %" for effect in own.values())
+        print(f"  {way}: {blocks[way]} blocks in {spent_s[way]:.0f} s; half-widths {widths}")
+    return effects, inside_s / spent_s["turns"]
 
 
-def ratio(name: str, both: BothWays, least: float) -> Figure:
-    pairs = zip(both.widths["boots"], both.widths["turns"], strict=True)
-    mean = statistics.geometric_mean([boots / turns for boots, turns in pairs])
+def half_width(effect: PairedEffect) -> float:
+    """On the log scale; NaN: there is no interval."""
+    return math.nan if effect.half_width is None else effect.half_width
+
+
+def ratio(name: str, effects: Mapping[str, Mapping[Key, PairedEffect]], least: float) -> Figure:
+    pairs = zip(effects["boots"].values(), effects["turns"].values(), strict=True)
+    widths = [half_width(boots) / half_width(turns) for boots, turns in pairs]
+    mean = statistics.geometric_mean(widths)
     return Figure(name, mean, "×", least=least, how="geometric mean over the effects")
 
 
-def cost() -> Figure:
+def cost(_request: Any) -> Iterator[Figure]:
     """A turn of nothing, by a guest of the first image."""
     setup = bench(experiment_of(COPY))
     plan = plan_of(setup, setup.experiment.baseline, turns=True)
-    session = setup.machine.open(plan)
-    member = Member(plan, session, setup.machine.clock, booting.now())
-    member.hear(record.Hello)
-    member.begin(3, 60.0)
-    if not member.ready:
-        raise ToolError(f"the guest is not ready: {session.close().host.text}")
-    took = []
-    for _ in range(2000):
-        began_s = time.monotonic()
-        member.turn(0, 60.0)
-        took.append(time.monotonic() - began_s)
-    session.close()
-    micros = 1e6 * statistics.median(took)
-    return Figure("a turn of nothing", micros, "µs", most=150, how="median of 2000")
+    with measuring("a benchmark", wait=True):
+        session = setup.machine.open(plan)
+        member = Member(plan, session, setup.machine.clock, booting.now())
+        member.hear(record.Hello)
+        member.begin(3, 60.0)
+        if not member.ready:
+            raise ToolError(f"the guest is not ready: {session.close().host.text}")
+        took_s = median_of(2000, lambda: timed(lambda: member.turn(0, 60.0)))
+        session.close()
+    yield Figure("a turn of nothing", 1e6 * took_s, "µs", most=150, how="median of 2000")
+
+
+def compared(
+    experiment: Experiment, minutes: float, beside: bool = False
+) -> tuple[dict[str, Mapping[Key, PairedEffect]], float]:
+    """``both_ways`` with the machine to itself."""
+    setup = bench(experiment)
+    with measuring("a benchmark", wait=True), loaded(beside):
+        return both_ways(setup, minutes)
+
+
+def loaded(beside: bool) -> Any:
+    return on_every_cpu(restless) if beside else nullcontext()
+
+
+def quiet(request: Any) -> Iterator[Figure]:
+    experiment = load(EXPERIMENTS / "simd-memcpy.toml")[0]
+    effects, share = compared(experiment, request.minutes)
+    yield ratio("half-width, boots ÷ turns, nothing else running", effects, 5)
+    yield Figure("share of wall time inside turns", share, "", least=0.85)
+
+
+def quiet_load(request: Any) -> Iterator[Figure]:
+    experiment = load(EXPERIMENTS / "simd-memcpy.toml")[0]
+    yield ratio("… beside a load", compared(experiment, request.minutes, beside=True)[0], 15)
+
+
+def frozen(request: Any) -> Iterator[Figure]:
+    effects, _share = compared(experiment_of(FROZEN), request.minutes)
+    yield ratio("… of frozen commands", effects, 3)
+
+
+def known(request: Any) -> Iterator[Figure]:
+    """Effects whose two estimates differ by no more than their half-widths allow."""
+    effects, _share = compared(experiment_of(KNOWN), request.minutes)
+    alike = 0
+    for key, boots in effects["boots"].items():
+        turns = effects["turns"][key]
+        logs = [math.log(effect.ratio or math.nan) for effect in (boots, turns)]
+        alike += abs(logs[0] - logs[1]) <= math.hypot(half_width(boots), half_width(turns))
+        ends = (100 * math.expm1(log) for log in logs)
+        print(f"  {key[2]:12} {key[1]:14} {' '.join(f'{end:+.2f} %' for end in ends)}")
+    count = len(effects["boots"])
+    yield Figure(f"known differences, {count} effects: alike by both", alike, "", least=count)
 
 
 def verdict_of(experiment: Experiment, minutes: float, seed: int | None = None) -> Verdict:
@@ -248,139 +268,48 @@ def widths_of(verdict: Verdict) -> list[float]:
     ]
 
 
-def copies(runs: int, minutes: float) -> Figure:
+def copies(request: Any) -> Iterator[Figure]:
     """Runs of a kernel against itself in which anything is called faster or slower."""
-    experiment = experiment_of(COPY)
-    false = 0
-    for number in range(runs):
-        verdict = verdict_of(experiment, minutes, seed=number)
-        wrong = [
-            effect.case for effect in verdict.effects if effect.verdict in ("faster", "slower")
-        ]
-        false += bool(wrong)
-        widest = max(widths_of(verdict))
-        blocks = min((effect.blocks for effect in verdict.effects), default=0)
-        print(
-            f"  run {number + 1} of {runs}: {', '.join(wrong) or 'nothing'}; {blocks} groups, "
-            f"half-widths to {widest:.2f} %",
-            flush=True,
-        )
-    return Figure(f"A/A, {runs} runs: with a false verdict", false, "", most=1)
+    experiment, false = experiment_of(COPY), 0
+    for number in range(request.runs_of_copies):
+        effects = verdict_of(experiment, 0.75, seed=number).effects
+        false += any(effect.verdict in ("faster", "slower") for effect in effects)
+    name = f"A/A, {request.runs_of_copies} runs: with a false verdict"
+    yield Figure(name, false, "", most=1)
 
 
-def known(both: BothWays) -> Figure:
-    """Effects whose two estimates differ by no more than their half-widths allow."""
-    alike = 0
-    for key, boots in both.effects["boots"].items():
-        turns = both.effects["turns"][key]
-        logs = [math.log(effect.ratio or math.nan) for effect in (boots, turns)]
-        allowed = math.hypot(boots.half_width or 0.0, turns.half_width or 0.0)
-        alike += abs(logs[0] - logs[1]) <= allowed
-        print(
-            f"  {key[2]:12} {key[1]:14}"
-            + "".join(
-                f" {way} {100 * math.expm1(log):+.2f} % ± {100 * (effect.half_width or 0.0):.2f}"
-                for way, log, effect in zip(WAYS, logs, (boots, turns), strict=True)
-            ),
-            flush=True,
-        )
-    count = len(both.effects["boots"])
-    return Figure(f"known differences, {count} effects: alike by both", alike, "", least=count)
-
-
-def places(minutes: float) -> Figure:
-    """Whether an effect depends on what ran before: the difference of both, by what they allow."""
-    before = ("fscopy-256", "fscopy-1024", "fscopy-4096")
-    experiment = load(EXPERIMENT)[0]
-    verdicts = []
-    for earlier in ((), before):
-        (suite,) = experiment.suites
-        cases = dataclasses.replace(suite, cases=(*earlier, "fscopy-65536"))
-        print(f"  after {', '.join(earlier) or 'nothing'}:", flush=True)
-        verdict = verdict_of(dataclasses.replace(experiment, suites=(cases,)), minutes)
-        verdicts.append(
-            {effect.variant: effect for effect in verdict.effects if effect.case == "fscopy-65536"}
-        )
-    worst = 0.0
-    for alone, after in ((verdicts[0][name], verdicts[1][name]) for name in verdicts[0]):
-        logs = [math.log(effect.ratio or math.nan) for effect in (alone, after)]
-        ends = [effect.ci or (math.nan, math.nan) for effect in (alone, after)]
-        allowed = math.hypot(*(math.log(high / low) / 2 for low, high in ends))
-        worst = max(worst, abs(logs[0] - logs[1]) / allowed)
-    return Figure("64 KiB copies, alone and after others: difference ÷ allowed", worst, "×", most=1)
-
-
-def demo(where: str, most: int) -> Figure:
-    experiment = load(EXPERIMENT.with_name("simd-demo.toml"))[0]
-    verdict = verdict_of(experiment, experiment.measure.max_minutes or math.inf)
+def demo_of(beside: bool, where: str, most: int) -> Figure:
+    experiment = load(EXPERIMENTS / "simd-demo.toml")[0]
+    with loaded(beside):
+        verdict = verdict_of(experiment, experiment.measure.max_minutes or math.inf)
     undecided = sum(effect.verdict == "inconclusive" for effect in verdict.effects)
     middle = statistics.median(widths_of(verdict))
     how = f"of {len(verdict.effects)}; median half-width, corrected, {middle:.2f} %"
     return Figure(f"`make demo`{where}: effects undecided", undecided, "", most, how=how)
 
 
-def five(name: str, most: float) -> Figure:
-    widest = max(widths_of(verdict_of(experiment_of(TWO), 5)))
-    return Figure(name, widest, "%", most=most, how="largest of six, corrected")
+def demo(_request: Any) -> Iterator[Figure]:
+    yield demo_of(False, "", 2)
 
 
-def same() -> Figure:
+def demo_load(_request: Any) -> Iterator[Figure]:
+    yield demo_of(True, ", beside a load", 4)
+
+
+def five(_request: Any) -> Iterator[Figure]:
+    name = "five minutes, two kernels: half-width"
+    for where, most in (("", 0.25), (", beside a load", 0.4)):
+        with loaded(bool(where)):
+            widest = max(widths_of(verdict_of(experiment_of(TWO), 5)))
+        yield Figure(name + where, widest, "%", most=most, how="largest of six, corrected")
+
+
+def same(_request: Any) -> Iterator[Figure]:
     verdict = verdict_of(experiment_of(COPY), 5)
     alike = sum(row.verdict == "equivalent" or row.equivalent_too for row in verdict.effects)
-    return Figure("A/A of five minutes: equivalent within ±0.5 %", alike, "of 6", least=6)
-
-
-def figures_of(part: str, minutes: float, runs: int) -> list[Figure]:
-    """``minutes``: of each way; ``runs``: of copies."""
-    match part.removesuffix("-load"):
-        case "cost":
-            return [cost()]
-        case "quiet":
-            both = both_ways(bench(load(EXPERIMENT)[0]), minutes)
-            return [
-                ratio("half-width, boots ÷ turns, nothing else running", both, 5),
-                Figure("share of wall time inside turns", both.share, "", least=0.85),
-            ]
-        case "load":
-            return [ratio("… beside a load", both_ways(bench(load(EXPERIMENT)[0]), minutes), 15)]
-        case "frozen":
-            both = both_ways(bench(experiment_of(FROZEN)), minutes)
-            return [ratio("… of frozen commands", both, 3)]
-        case "demo":
-            return [demo(", beside a load", 4) if part != "demo" else demo("", 2)]
-        case "five" if part == "five":
-            return [five("five minutes, two kernels: half-width", 0.25)]
-        case "five":
-            return [five("five minutes, two kernels, beside a load: half-width", 0.4)]
-        case "same":
-            return [same()]
-        case "copies":
-            return [copies(runs, 0.75)]
-        case "known":
-            return [known(both_ways(bench(experiment_of(KNOWN)), minutes))]
-    return [places(minutes)]
-
-
-PARTS = (
-    *("cost", "quiet", "load", "frozen", "demo", "demo-load", "five", "five-load", "same"),
-    *("copies", "known", "places"),
-)
-
-
-def main() -> int:
-    given = options(__doc__, PARTS, minutes=3.0, runs_of_copies=20)
-    rows: list[Figure] = []
-    for part in given.parts or PARTS:
-        print(f"{part}:", flush=True)
-        with ExitStack() as beside:
-            # A run holds the machine's lock itself.
-            if part in ("cost", "quiet", "load", "frozen", "known"):
-                beside.enter_context(measuring("a benchmark", wait=True))
-            if part.endswith("load"):
-                beside.enter_context(on_every_cpu(restless))
-            rows += figures_of(part, given.minutes, given.runs_of_copies)
-    return finish(rows, given.json)
+    yield Figure("A/A of five minutes: equivalent within ±0.5 %", alike, "of 6", least=6)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    parts = (cost, quiet, quiet_load, frozen, demo, demo_load, five, same, copies, known)
+    main(__doc__, *parts, minutes=3.0, runs_of_copies=20)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,10 @@ class Shape:
     experiment: str = "synthetic"
     rounds: int = 0
     """Of a group, in every case; 0: whole boots."""
+    repetitions: int = 2
+    """Of a case in a whole boot."""
+    facts: Mapping[str, float] = field(default_factory=dict)
+    """Of the host, before and after each boot."""
 
 
 def case(number: int, suite: str = "unixbench", **more: object) -> CaseInfo:
@@ -160,7 +164,13 @@ def _boot(
     disturbed = random.random() < shape.disturbed
     flags = (BootFlag(kind="neighbour", text="other CPUs were busy"),) if disturbed else ()
     good = index not in shape.failed
-    host = BootHost(status="ok" if good else "failed", reason="" if good else "panic", flags=flags)
+    host = BootHost(
+        status="ok" if good else "failed",
+        reason="" if good else "panic",
+        flags=flags,
+        before=shape.facts,
+        after=shape.facts,
+    )
     return BootRecord(
         job=BootJob(
             index=index,
@@ -195,7 +205,7 @@ def _samples(
             suite=it.suite,
             case=it.case,
             score=score,
-            reps=((1000.0, 1e8), (1000.0, 1.1e8)),
+            reps=((1000.0, 1e8), (1000.0, 1.1e8)) * (shape.repetitions // 2),
             user_ns=120_000_000,
             sys_ns=80_000_000,
         )
