@@ -20,7 +20,7 @@ from kdyno import __version__
 from kdyno.cli import doctor
 from kdyno.cli.main import VERBS as ENTRIES
 from kdyno.cli.main import verbs
-from kdyno.cli.needs import NEEDS, Finding
+from kdyno.cli.needs import NEEDS
 from kdyno.verbs.options import Extent, flat
 
 __all__ = ["kdyno"]
@@ -109,7 +109,7 @@ def test_doctor_is_1_when_something_needed_is_missing(
 ) -> None:
     def found(*missing: str) -> None:
         problems = {name: f"no {name} on PATH" for name in missing}
-        findings = tuple(Finding(need, problems.get(need.name)) for need in NEEDS)
+        findings = tuple((need, problems.get(need.name)) for need in NEEDS)
         monkeypatch.setattr(doctor, "examine", lambda: findings)
 
     monkeypatch.setattr(doctor, "this_family", lambda: "fedora")

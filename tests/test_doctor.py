@@ -49,7 +49,7 @@ def test_families_of_distributions(text: str, name: str | None) -> None:
 
 
 def findings(*missing: str) -> tuple[Finding, ...]:
-    return tuple(Finding(need, "gone" if need.name in missing else None) for need in NEEDS)
+    return tuple((need, "gone" if need.name in missing else None) for need in NEEDS)
 
 
 @pytest.mark.parametrize(

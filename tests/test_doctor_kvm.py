@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from command_line import Kdyno, kdyno
 
-from kdyno.cli import kvm
-from kdyno.cli.kvm import Precision, against_itself, precisions
+from kdyno.cli import doctor
+from kdyno.cli.doctor import Precision, against_itself, precisions
 from kdyno.machines import emulator
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root
@@ -76,7 +76,7 @@ def test_precision_is_half_of_the_interval_of_no_difference(
         ([], 1, ""),
     ):
         judged = verdict.model_copy(update={"effects": tuple(own)})
-        monkeypatch.setattr(kvm, "against_itself", lambda *_, judged=judged: (run, judged))
+        monkeypatch.setattr(doctor, "against_itself", lambda *_, judged=judged: (run, judged))
         said = kdyno("doctor", "--kvm")
         assert said.status == status and words in said.out
         report = json.loads(kdyno("doctor", "--kvm", "--json", "-").out)

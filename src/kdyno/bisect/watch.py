@@ -108,39 +108,48 @@ class Watcher:
         if why:
             self.save(points=(*self.watch.points, replace(point, why=why[:500])))
             return why
-        own = {
-            f"{effect.suite}/{effect.case}": effect
-            for effect in verdict.effects
-            if effect.variant == TIP
-        }
+        effects = [effect for effect in verdict.effects if effect.variant == TIP]
+        own = {f"{effect.suite}/{effect.case}": effect for effect in effects}
         ratios = {name: effect.ratio for name, effect in own.items() if effect.ratio}
         tests = [point.discovery for point in self.watch.points if point.level]
         level = max(LEAST_LEVEL, lord_level(tests, 1.0 - self.file.experiment.measure.confidence))
         point = replace(point, run=run.name, ratios=ratios, level=level)
-        good = self._before(reference, tip)
+
+        def alarm(effect: Effect, good: str, p_value: float | None) -> Alarm:
+            low, high = effect.ci or (1.0, 1.0)
+            return Alarm(
+                id=_id(f"{effect.suite}/{effect.case}", tip),
+                suite=effect.suite,
+                case=effect.case,
+                better=effect.better,
+                good=good,
+                bad=tip,
+                ratio=effect.ratio or 1.0,
+                low=low,
+                high=high,
+                runs=(run.name,),
+                p_value=p_value,
+            )
+
+        # The last commit with a figure that was compared with the same reference.
+        compared = [
+            each.commit for each in self.watch.points if each.ratios and each.reference == reference
+        ]
+        good = compared[-1] if compared and self._is_in(compared[-1], tip) else reference
         alarms = [
-            _alarm(effect, good, tip, (run.name,), 0.0 if effect.exact else effect.p_value)
-            for effect in own.values()
+            alarm(effect, good, 0.0 if effect.exact else effect.p_value)
+            for effect in effects
             if _moved(effect) and not self._explained(effect, reference, tip)
         ]
         if not alarms:
+            changes = self._changes(point).items()
             alarms = [
-                replace(_alarm(own[name], good, tip, (run.name,), None), ratio=ratio)
-                for name, (good, ratio) in self._changes(point).items()
+                replace(alarm(own[name], good, None), ratio=ratio)
+                for name, (good, ratio) in changes
             ]
-            point = replace(point, looked=tuple(alarm.name for alarm in alarms))
+            point = replace(point, looked=tuple(name for name, _ in changes))
         self.save(points=(*self.watch.points, point), alarms=(*self.watch.alarms, *alarms))
         return ""
-
-    def _before(self, reference: str, tip: str) -> str:
-        """The last commit with a figure that was compared with the same reference, if the branch
-        still has it."""
-        good = [
-            point.commit
-            for point in self.watch.points
-            if point.ratios and point.reference == reference
-        ]
-        return good[-1] if good and self._is_in(good[-1], tip) else reference
 
     def _is_in(self, commit: str, tip: str) -> bool:
         try:
@@ -151,18 +160,25 @@ class Watcher:
     def _explained(self, effect: Effect, reference: str, tip: str) -> bool:
         """Whether alarms that stand are between the two, and are all that there is: a rebased
         branch has its steps again on top of another base."""
-        standing = [alarm for alarm in self.watch.alarms if alarm.stands and alarm.commit]
-        standing = [alarm for alarm in standing if alarm.name == f"{effect.suite}/{effect.case}"]
+        name = f"{effect.suite}/{effect.case}"
+        standing = [
+            alarm
+            for alarm in self.watch.alarms
+            if alarm.stands and alarm.commit and alarm.name == name
+        ]
         if not standing or effect.ratio is None or effect.ci is None:
             return False
         commits = git.all_commits(self.repository, f"{reference}..{tip}")
-        there = {_id(f"{effect.suite}/{effect.case}", commit.identity) for commit in commits}
+        there = {_id(name, commit.identity) for commit in commits}
         logs = [alarm.log for alarm in standing if alarm.id in there]
         width = math.log(effect.ci[1] / effect.ci[0]) / 2
         rest = abs(math.log(effect.ratio) - sum(logs))
-        return bool(logs) and rest <= max(
-            width, math.log1p(self.file.experiment.measure.equivalent)
-        )
+        return bool(logs) and rest <= max(width, self._equivalent)
+
+    @property
+    def _equivalent(self) -> float:
+        """What does not matter, as a log ratio."""
+        return math.log1p(self.file.experiment.measure.equivalent)
 
     def _changes(self, point: Point) -> dict[str, tuple[str, float]]:
         """Case → (the commit before the last change of level among the points since the reference,
@@ -179,7 +195,7 @@ class Watcher:
                 continue
             levels = segments([(each.ratios or {})[name] for each in series])
             size = abs(math.log(levels[-1].level))
-            if len(levels) > 1 and size >= math.log1p(self.file.experiment.measure.equivalent):
+            if len(levels) > 1 and size >= self._equivalent:
                 good = series[levels[-1].start - 1].commit
                 good = good if self._is_in(good, point.commit) else point.reference
                 changes[name] = good, levels[-1].level
@@ -207,7 +223,8 @@ class Watcher:
         run, verdict = self._measured("-confirm", commits, precision)
         confirmed = []
         for alarm in fresh:
-            effect = verdict.effect_of((alarm.suite, alarm.case, TIP))
+            key = (alarm.suite, alarm.case, TIP)
+            effect = verdict.effect_of(key)
             if effect is None or effect.ratio is None or effect.ci is None or not _moved(effect):
                 continue
             p_value = 0.0 if effect.exact else 1.0 if effect.p_value is None else effect.p_value
@@ -217,7 +234,7 @@ class Watcher:
             if p_value > point.level or (effect.ratio > 1) != (alarm.ratio > 1):
                 continue
             if BEFORE in commits:
-                since = self.within(run, BEFORE, TIP).effect_of((alarm.suite, alarm.case, TIP))
+                since = self.within(run, BEFORE, TIP).effect_of(key)
                 if alarm.good != good or since is None or not _moved(since):
                     alarm = replace(alarm, good=point.reference)
             low, high = effect.ci
@@ -239,7 +256,8 @@ class Watcher:
             if (place / STATE).is_file():
                 state = load_search(place)
             else:
-                state = Found(self._question(alarm), self._range(alarm))
+                commits = ranges.commits(self.repository, alarm.good, alarm.bad)
+                state = Found(self._question(alarm), Range(commits, "commit"))
             state = self.search(place, state)
         except (UsageError, BuildError) as problem:
             note = str(problem)
@@ -247,11 +265,16 @@ class Watcher:
             self.tell(f"{alarm.name}: a third run does not have it")
             self.save(alarms=tuple(each for each in self.watch.alarms if each.id != alarm.id))
             return
-        alarms = [replace(alarm, state="bisected", search=str(place), note=note[:500])]
+        alarm = replace(alarm, state="bisected", search=str(place))
+        alarms = []
         if state is not None and not note:
-            alarms = [self._step(alarms[0], state, span.low, span.high) for span in _steps(state)]
-            if not alarms:
-                alarms = [replace(alarm, state="bisected", search=str(place), note=_SPREAD)]
+            checks = [(step, state.verification(step)) for step in state.search().steps]
+            alarms = [
+                self._step(alarm, state, step, check.difference)
+                for step, check in checks
+                if check is not None and check.holds
+            ]
+        alarms = alarms or [replace(alarm, note=note[:500] or _SPREAD)]
         others = [each for each in self.watch.alarms if each.id != alarm.id]
         for new in alarms:
             if any(each.id == new.id and each.state != "fixed" for each in others):
@@ -270,12 +293,9 @@ class Watcher:
             others = [each for each in others if each.id != new.id] + [new]
         self.save(alarms=tuple(others), reference=alarm.bad)
 
-    def _step(self, alarm: Alarm, state: Found, low: int, high: int) -> Alarm:
-        points = state.range.points
-        size = next(
-            check.difference for check in state.verified if (check.low, check.high) == (low, high)
-        )
-        of = points[high]
+    def _step(self, alarm: Alarm, state: Found, step: Span, size: Difference) -> Alarm:
+        """The alarm with the commit of a step that was found."""
+        of = state.range.points[step.high]
         own = git.Commit(of.commit, of.parents, of.author, of.date, of.title)
         return replace(
             alarm,
@@ -286,11 +306,8 @@ class Watcher:
             commit=of.commit,
             title=of.title,
             author=of.author,
-            among=high - low,
+            among=step.high - step.low,
         )
-
-    def _range(self, alarm: Alarm) -> Range:
-        return Range(ranges.commits(self.repository, alarm.good, alarm.bad), "commit")
 
     def _question(self, alarm: Alarm) -> Question:
         return Question(
@@ -312,40 +329,19 @@ class Watcher:
             point = ranges.Point(variant, "", {}, commit)
             keys = (self.repository, point, commits[REFERENCE], self.folder / PATCHES)
             variants[variant] = dict(ranges.with_keys(*keys).keys)
-        measure = self.file.tables.get("measure", {})
-        measure = measure if precision is None else {**measure, "precision": round(precision, 6)}
-        return self.measure(
-            {
-                "name": f"{self.watch.name}{name}",
-                "question": self.file.experiment.question,
-                "baseline": REFERENCE,
-                **self.file.tables,
-                "variant": variants,
-                "measure": measure,
-            }
-        )
+        measure = dict(self.file.tables.get("measure", {}))
+        if precision is not None:
+            measure["precision"] = round(precision, 6)
+        about = {"question": self.file.experiment.question, "baseline": REFERENCE}
+        own = {**self.file.tables, "variant": variants, "measure": measure}
+        return self.measure({"name": f"{self.watch.name}{name}", **about, **own})
 
 
 _SPREAD = "it is spread over the commits, and none has enough of it on its own"
 
 
-def _steps(state: Found) -> Sequence[Span]:
-    """Of a search: the verified steps; none where it is spread."""
-    holding = {(check.low, check.high) for check in state.verified if check.holds}
-    return [step for step in state.search().steps if (step.low, step.high) in holding]
-
-
 def _id(case: str, identity: str) -> str:
     return sha256(f"{case}\0{identity}".encode()).hexdigest()[:10]
-
-
-def _alarm(
-    effect: Effect, good: str, bad: str, runs: tuple[str, ...], p_value: float | None
-) -> Alarm:
-    ratio, (low, high) = effect.ratio or 1.0, effect.ci or (1.0, 1.0)
-    id = _id(f"{effect.suite}/{effect.case}", bad)
-    names = (effect.suite, effect.case, effect.better)
-    return Alarm(id, *names, good, bad, ratio, low, high, runs=runs, p_value=p_value)
 
 
 def _moved(effect: Effect) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""kdyno doctor: what this machine lacks, how precise it is under KVM (``kvm.py``), or whether runs
-can be measured on a cluster's nodes.
+"""kdyno doctor: what this machine lacks, or a box; how precise this machine is under KVM; whether
+runs can be measured on a cluster's nodes.
 
 Each node is asked by a job on it, ``python -m kdyno.cli.doctor FOLDER FILE``: that looks at its
 node and writes FILE.
@@ -9,38 +9,43 @@ node and writes FILE.
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from kdyno import __version__, deferred, whole
+from kdyno import __version__, whole
 from kdyno.cli.jobs import settings_file
-from kdyno.cli.needs import NEEDS, examine, install_line, suites_line, this_family
+from kdyno.cli.needs import examine, install_line, suites_line, this_family
 from kdyno.errors import ToolError, UsageError
+from kdyno.experiment import loader
 from kdyno.experiment.model import Box
 from kdyno.fleet.engine import PYTHON, Engine, Job, Settings, settings
 from kdyno.fleet.waves import FOLDER
-from kdyno.machines import facts
+from kdyno.machines import emulator, facts
+from kdyno.machines.box import connect, disturbing, lacks
+from kdyno.machines.ssh import Remote
+from kdyno.measure.commands import DEFAULT_SOURCE
+from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, runs_root
 from kdyno.reading.checked import FromTool, check, values
+from kdyno.report import figures, plain
 from kdyno.store.folder import Folder
+from kdyno.store.run import Run
+from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import load
 from kdyno.verbs.options import Json, option
 from kdyno.verbs.output import check_writable, say, show, write_json
-
-_kvm = deferred("kdyno.cli.kvm:doctor_kvm")
-_BOX = "kdyno.machines.box"  # when one is named
-_connect: Callable[..., dict[str, str]] = deferred(f"{_BOX}:connect")
-_lacks: Callable[..., list[str]] = deferred(f"{_BOX}:lacks")
-_disturbing: Callable[..., list[str]] = deferred(f"{_BOX}:disturbing")
-_remote: Callable[[str], Any] = deferred("kdyno.machines.ssh:Remote")
+from kdyno.verbs.watching import executed, say_where
 
 
 def doctor(
@@ -67,108 +72,173 @@ def doctor(
       kdyno doctor --box rack1
     """
     check_writable(json)
-    if kvm and on is not None:
-        raise UsageError("--kvm is about this machine: leave out --on")
     if kvm:
-        status: int = _kvm(json)
-        return status
+        if on is not None:
+            raise UsageError("--kvm is about this machine: leave out --on")
+        return _kvm(json)
     if on is not None:
         return _nodes(on, json)
     if box is not None:
         return _box(box, json)
-    findings = examine()
-    line = install_line(findings, this_family())
-    bad = [finding for finding in findings if finding.need.required and not finding.ok]
-    if json is not None:
-        rows = [
-            {
-                "name": finding.need.name,
-                "required": finding.need.required,
-                "ok": finding.ok,
-                "problem": finding.problem,
-                "purpose": finding.need.purpose,
-            }
-            for finding in findings
-        ]
-        write_json({"ok": not bad, "install": line, "needs": rows}, json)
-    if json != "-":
-        for finding in findings:
-            need, purpose = finding.need, finding.need.purpose
-            word = "ok" if finding.ok else ("MISSING" if need.required else "missing")
-            why = "" if finding.ok else f": {finding.problem}"
-            if not need.required:
-                plain = purpose.startswith(("for ", "to "))
-                purpose = f"optional, {purpose if plain else f'for {purpose}'}"
-            show(f"{word:8} {need.name:18} {purpose}{why}")
-        if line is not None:
-            if not bad:
-                show("\nNothing is missing that kdyno cannot do without.")
-            show(f"\nTo install what is missing: {line}")
-            if (suites := suites_line(findings, this_family())) is not None:
-                show(f"For the suites alone: {suites}")
-        elif all(finding.ok for finding in findings):
-            show("\nNothing is missing.")
-        else:
-            show("\nInstall what is missing by your distribution's own tool.")
-    return 1 if bad else 0
+    findings, family = examine(), this_family()
+    install = install_line(findings, family)
+    rows, lines = [], []
+    for need, problem in findings:
+        row = {"name": need.name, "required": need.required, "ok": problem is None}
+        rows.append({**row, "problem": problem, "purpose": need.purpose})
+        word = "ok" if problem is None else "MISSING" if need.required else "missing"
+        purpose = need.purpose
+        if not need.required:
+            purpose = purpose if purpose.startswith(("for ", "to ")) else f"for {purpose}"
+            purpose = f"optional, {purpose}"
+        lines.append(f"{word:8} {need.name:18} {purpose}{f': {problem}' if problem else ''}")
+    ok = not any(need.required and problem for need, problem in findings)
+    if install is not None:
+        if ok:
+            lines.append("\nNothing is missing that kdyno cannot do without.")
+        lines.append(f"\nTo install what is missing: {install}")
+        if (suites := suites_line(findings, family)) is not None:
+            lines.append(f"For the suites alone: {suites}")
+    elif any(problem for _need, problem in findings):
+        lines.append("\nInstall what is missing by your distribution's own tool.")
+    else:
+        lines.append("\nNothing is missing.")
+    return _answer(json, {"ok": ok, "install": install, "needs": rows}, lines)
 
 
-def _nodes(on: str, json: str | None) -> int:
-    Folder.private(runs_root() / FOLDER).close()
-    with whole.scratch("doctor", runs_root() / FOLDER) as folder:
-        findings = examine_nodes(settings(on, settings_file()), cache_root(), folder, say)
-    bad = any(finding.problems for finding in findings)
-    notes = (
-        *dict.fromkeys(note for finding in findings for note in finding.notes),
-        *differences(findings),
-    )
+def _answer(json: str | None, data: Mapping[str, Any], lines: Iterable[str]) -> int:
+    """As JSON where it is wanted, and for people; the exit status by ``ok``."""
     if json is not None:
-        rows = [
-            {
-                "node": finding.name,
-                "ok": not finding.problems,
-                "problems": finding.problems,
-                "cpu_model": finding.node.cpu_model if finding.node else None,
-                "cpus": finding.node.cpus if finding.node else None,
-            }
-            for finding in findings
-        ]
-        write_json({"ok": not bad, "nodes": rows, "notes": notes}, json)
+        write_json(data, json)
     if json != "-":
-        for finding in findings:
-            what = f"{finding.node.cpu_model}, {finding.node.cpus} CPUs" if finding.node else ""
-            show(f"{'BAD' if finding.problems else 'ok':4} {finding.name:12} {what}".rstrip())
-            for problem in finding.problems:
-                show(f"     {problem}")
-        for note in notes:
-            show(f"\n{note}")
-    return 1 if bad else 0
+        for line in lines:
+            show(line)
+    return 0 if data["ok"] else 1
 
 
 def _box(name: str, json: str | None) -> int:
-    with _remote(name) as remote:
-        facts_there = _connect(remote)
-    problems, notes = _lacks(facts_there, Box()), _disturbing(facts_there)
-    if json is not None:
-        rows = {"ok": not problems, "box": name, "problems": problems, "notes": notes}
-        write_json({**rows, "facts": facts_there}, json)
-    if json != "-":
-        what = facts_there.get("cpu_model") or "unknown CPU"
-        show(f"{'BAD' if problems else 'ok':4} {name:12} {what}")
-        for problem in problems:
-            show(f"     {problem}")
-        for note in notes:
-            show(f"     note: {note}")
-    return 1 if problems else 0
+    with Remote(name) as remote:
+        there = connect(remote)
+    problems, notes = lacks(there, Box()), disturbing(there)
+    lines = [f"{'BAD' if problems else 'ok':4} {name:12} {there.get('cpu_model') or 'unknown CPU'}"]
+    lines += [f"     {problem}" for problem in problems]
+    lines += [f"     note: {note}" for note in notes]
+    data = {"ok": not problems, "box": name, "problems": problems, "notes": notes, "facts": there}
+    return _answer(json, data, lines)
 
+
+# Under KVM a kernel and its copy take turns for a minute. There is no difference to find, so how
+# wide the intervals are is the machine's doing. It is a run as any other and stays, to be reported.
+
+_EXPERIMENT = """\
+name = "doctor-kvm"
+question = "How far apart are a kernel and its copy that take turns here?"
+baseline = "stock"
+
+[kernel]
+source = "{source}"
+arch = "x86_64"
+config = ["bench"]
+
+[variant.stock]
+
+[machine]
+kind = "qemu"
+accel = "{accel}"
+memory = "256M"
+
+[[suite]]
+name = "unixbench"
+cases = ["syscall", "pipe", "fscopy-1024", "context1", "spawn"]
+
+[measure]
+calibrate = true
+interleave = "turns"
+precision = "0.01%"
+max_boots = {boots}
+max_minutes = {minutes}
+"""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What is to be expected of a case."""
+
+    case: str
+    groups: int
+    half_width: float | None
+    """Of the interval of no difference; None: too few groups."""
+    differs: bool
+    """The interval excludes that a kernel is as fast as itself."""
+
+    def __str__(self) -> str:
+        groups = figures.count(self.groups, "group")
+        if self.half_width is None:
+            return f"{self.case:12} no interval: {groups}, and six are needed"
+        text = f"{self.case:12} ±{figures.share(self.half_width)}, {groups}"
+        return text + ("; and DIFFERS from itself: do not trust this machine" * self.differs)
+
+
+def _kvm(json: str | None) -> int:
+    """1 where KVM cannot be used, or a kernel differs from itself."""
+    if why := emulator.missing() or emulator.why_no_kvm():
+        raise ToolError(
+            f"no kernel can be timed under KVM here: {why}. kdyno counts instructions without it "
+            '(--metric instructions), and times [machine] kind = "uml" and "host"'
+        )
+    run, verdict = against_itself("kvm", Options(cache_root(), runs_root()))
+    rows = precisions(verdict)
+    good = bool(rows) and not any(row.differs or row.half_width is None for row in rows)
+    data = {"ok": good, "run": str(run.path), "cases": [vars(row) for row in rows]}
+    less = "\nA difference smaller than this is not seen in a minute; four minutes halve it."
+    status = _answer(json, data, [*map(str, rows), less])
+    for flag in verdict.flags:
+        say(f"{plain.short(flag.kind)}: {plain.sentence(flag.text)}")
+    say_where(run)
+    return status
+
+
+def against_itself(
+    accel: str, options: Options, *, minutes: float = 1.0, boots: int = 60
+) -> tuple[Run, Verdict]:
+    """The run. The kernel is built first, where it is not in the cache."""
+    suites = load()
+    text = _EXPERIMENT.format(source=DEFAULT_SOURCE, accel=accel, minutes=minutes, boots=boots)
+    experiment = loader.parse(text, "doctor --kvm", cache_root(), vocabulary(suites))
+    return executed(experiment, suites, options)
+
+
+def precisions(verdict: Verdict) -> list[Precision]:
+    """A row for each case, of the kernel's copy against the kernel."""
+    rows = []
+    for effect in verdict.effects:
+        if effect.variant == verdict.copy_of_baseline:
+            half_width, differs = None, False
+            if effect.ci_raw is not None:
+                low, high = effect.ci_raw
+                half_width, differs = math.sqrt(high / low) - 1, not low <= 1 <= high
+            rows.append(Precision(effect.case, effect.blocks, half_width, differs))
+    return rows
+
+
+# Nodes of a cluster. The controller makes a folder in the cache with two files: a token, and a lock
+# that it holds.
 
 TOKEN, LOCK = "token", "lock"
-"""Files of the folder in the cache that the controller has made: what it says, what it holds."""
+_MINUTES = 5
+_WAIT_S = 90.0
+"""For the next node to answer, before those that have not are reported as busy."""
+_LOOK_S = 0.5
+_PATIENCE_S = 30.0
+_DOWN = ("down", "drain", "fail", "maint", "unknown", "powering", "powered")
+NO_LOCKS = (
+    "locks of the cache do not hold between nodes: two runs that begin at once may build an image "
+    "twice; none is ever half"
+)
 
 
 class Node(FromTool):
-    """``token``: as it is seen here; None: the folder is not. ``locks``: whether the controller's
-    lock is seen."""
+    """What a node sees."""
 
     node: str
     cpu_model: str
@@ -176,12 +246,43 @@ class Node(FromTool):
     kdyno: str
     cache: str
     token: str | None
+    """None: the controller's folder is not there."""
     locks: bool = False
     writes: bool = False
     missing: list[str]
     """What kdyno needs and this node lacks."""
     beside: int
     """Other jobs that run here."""
+
+
+def look(folder: Path) -> Node:
+    """This node. ``folder``: of the controller, in the cache."""
+    token, locks = None, False
+    try:
+        token = (folder / TOKEN).read_text(encoding="utf-8")
+        with (folder / LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        locks = token is not None
+    name, own, beside = os.environ.get("SLURMD_NODENAME"), os.environ.get("SLURM_JOB_ID"), 0
+    if name:
+        try:
+            listed = _slurm("squeue", "-h", "-t", "RUNNING", "-w", name, "-o", "%A")
+            beside = len(set(listed.stdout.split()) - {own})
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+    return Node(
+        node=name or os.uname().nodename,
+        cpu_model=str(facts.machine().get("cpu_model") or "unknown CPU"),
+        cpus=len(os.sched_getaffinity(0)),
+        kdyno=kdyno_here(),
+        cache=str(cache_root()),
+        token=token,
+        locks=locks,
+        writes=token is not None and os.access(folder, os.W_OK),
+        missing=[f"{need.name}: {why}" for need, why in examine() if need.required and why],
+        beside=beside,
+    )
 
 
 def kdyno_here() -> str:
@@ -193,78 +294,40 @@ def kdyno_here() -> str:
     return f"{__version__} {digest.hexdigest()[:8]}"
 
 
-def look(folder: Path) -> Node:
-    """This node. ``folder``: of the controller, in the cache."""
-    host = facts.machine()
-    try:
-        token = (folder / TOKEN).read_text(encoding="utf-8")
-    except OSError:
-        token = None
-    return Node(
-        node=os.environ.get("SLURMD_NODENAME") or os.uname().nodename,
-        cpu_model=str(host.get("cpu_model") or "unknown CPU"),
-        cpus=len(os.sched_getaffinity(0)),
-        kdyno=kdyno_here(),
-        cache=str(cache_root()),
-        token=token,
-        locks=token is not None and _is_held(folder / LOCK),
-        writes=token is not None and os.access(folder, os.W_OK),
-        missing=[
-            f"{need.name}: {why}" for need in NEEDS if need.required and (why := need.missing())
-        ],
-        beside=_other_jobs(),
-    )
-
-
-def _is_held(file: Path) -> bool:
-    try:
-        with file.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    return False
-
-
-def _other_jobs() -> int:
-    node, own = os.environ.get("SLURMD_NODENAME"), os.environ.get("SLURM_JOB_ID")
-    if not node:
-        return 0
-    try:
-        listed = _slurm("squeue", "-h", "-t", "RUNNING", "-w", node, "-o", "%A").stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    return len(set(listed.split()) - {own})
-
-
 def _slurm(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
 
 
-_MINUTES = 5
-_WAIT_S = 90.0
-"""For the next node to answer, before those that have not are told to be busy."""
-_LOOK_S = 0.5
-_PATIENCE_S = 30.0
-_DOWN = ("down", "drain", "fail", "maint", "unknown", "powering", "powered")
-NO_LOCKS = (
-    "locks of the cache do not hold between nodes: two runs that begin at once may build an image "
-    "twice; none is ever half"
-)
+def _nodes(on: str, json: str | None) -> int:
+    Folder.private(runs_root() / FOLDER).close()
+    with whole.scratch("doctor", runs_root() / FOLDER) as folder:
+        findings = examine_nodes(settings(on, settings_file()), cache_root(), folder)
+    rows, lines, notes = [], [], []
+    for name, node, problems in findings:
+        model, cpus = (node.cpu_model, node.cpus) if node else (None, None)
+        row = {"node": name, "ok": not problems, "problems": problems}
+        rows.append({**row, "cpu_model": model, "cpus": cpus})
+        what = f"{model}, {cpus} CPUs" if node else ""
+        lines.append(f"{'BAD' if problems else 'ok':4} {name:12} {what}".rstrip())
+        lines += [f"     {problem}" for problem in problems]
+        if node and node.token and not problems and not node.locks and name != _HERE:
+            notes = [NO_LOCKS]
+    models = sorted({node.cpu_model for _name, node, _problems in findings if node is not None})
+    if len(models) > 1:
+        several = f"several CPU models: {', '.join(models)}"
+        notes.append(f"{several}; the verdict says what the effect is on each")
+    lines += [f"\n{note}" for note in notes]
+    ok = not any(problems for _name, _node, problems in findings)
+    return _answer(json, {"ok": ok, "nodes": rows, "notes": notes}, lines)
 
 
-@dataclass(frozen=True)
-class NodeFinding:
-    """``node``: None where it has not answered."""
-
-    name: str
-    node: Node | None
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    """What is worth knowing and prevents nothing."""
+_HERE = "this machine"
 
 
 def nodes_of(chosen: Settings) -> list[tuple[str, str]]:
     """(node, its state) of the partition. ToolError where Slurm does not answer."""
+    if chosen.engine != "slurm":
+        return [(_HERE, "idle")]
     partition = ("-p", chosen.partition) if chosen.partition else ()
     try:
         done = _slurm("sinfo", "-h", "-N", "-o", "%N %T", *partition)
@@ -278,64 +341,61 @@ def nodes_of(chosen: Settings) -> list[tuple[str, str]]:
 
 
 def examine_nodes(
-    chosen: Settings,
-    cache: Path,
-    folder: Path,
-    notify: Callable[[str], None],
-    sleep: Callable[[float], None] = time.sleep,
-) -> list[NodeFinding]:
-    """Every node of the partition, or this machine. ``folder``: for jobs, seen by all nodes."""
+    chosen: Settings, cache: Path, folder: Path
+) -> list[tuple[str, Node | None, list[str]]]:
+    """(name, what it sees if it has answered, problems) of every node of the partition, or of this
+    machine. ``folder``: for jobs, seen by all nodes."""
     chosen = chosen.model_copy(update={"minutes": min(chosen.minutes, _MINUTES)})
     engine = Engine(chosen, folder / "jobs", "kdyno-doctor")
-    states = nodes_of(chosen) if chosen.engine == "slurm" else [("this machine", "idle")]
-    files = {node: folder / f"{node.replace('/', '_')}.json" for node, _state in states}
-    findings: dict[str, NodeFinding] = {}
+    nodes = nodes_of(chosen)
+    files = {name: folder / f"{name.replace('/', '_')}.json" for name, _state in nodes}
+    problems: dict[str, str] = {}
     jobs: dict[str, Job] = {}
     with _marked(cache) as mark:
         try:
-            for node, state in states:
+            for name, state in nodes:
                 if any(word in state.lower() for word in _DOWN):
-                    findings[node] = NodeFinding(node, None, (f"Slurm says it is {state}",))
+                    problems[name] = f"Slurm says it is {state}"
                     continue
-                command = [*PYTHON, "kdyno.cli.doctor", str(mark), str(files[node])]
-                place = {"nodelist": node} if chosen.engine == "slurm" else {}
+                command = [*PYTHON, "kdyno.cli.doctor", str(mark), str(files[name])]
+                place = {"nodelist": name} if chosen.engine == "slurm" else {}
                 try:
-                    (jobs[node],) = engine.submit([[command]], place)
+                    (jobs[name],) = engine.submit([[command]], place)
                 except ToolError as problem:  # another constraint, no rights
-                    findings[node] = NodeFinding(node, None, (str(problem),))
-            notify(f"asking {len(jobs)} of {len(states)} nodes")
+                    problems[name] = str(problem)
+            say(f"asking {len(jobs)} of {len(nodes)} nodes")
             done, left_s = 0, _WAIT_S
             while left_s > 0:
                 engine.look(list(jobs.values()))
                 # What a node has answered may take a while to be seen here.
                 now = sum(
-                    job.done and (not job.well or files[node].exists())
-                    for node, job in jobs.items()
+                    job.done and (not job.well or files[name].exists())
+                    for name, job in jobs.items()
                 )
                 if now == len(jobs):
                     break
                 left_s = _WAIT_S if now > done else left_s - _LOOK_S
                 done = now
-                sleep(_LOOK_S)
+                time.sleep(_LOOK_S)
         finally:
             engine.cancel(list(jobs.values()))
         token = (mark / TOKEN).read_text(encoding="utf-8")
-        for node, job in jobs.items():
-            findings[node] = _judged(node, job, files[node], token, chosen, cache)
-    return [findings[node] for node, _state in states]
+        findings: list[tuple[str, Node | None, list[str]]] = []
+        for name, _state in nodes:
+            try:
+                node = check(Node, values(files[name].read_text("utf-8")), str(files[name]))
+            except (OSError, ValueError):
+                why = problems.get(name, "busy: it has not taken the job in time")
+                if name in jobs and jobs[name].done:
+                    why = jobs[name].failure() or "what it answered is not seen here"
+                findings.append((name, None, [why]))
+            else:
+                findings.append((name, node, _problems(node, token, chosen, cache)))
+    return findings
 
 
-def _judged(
-    name: str, job: Job, file: Path, token: str, chosen: Settings, cache: Path
-) -> NodeFinding:
-    try:
-        node = check(Node, values(file.read_text(encoding="utf-8")), str(file))
-    except (OSError, ValueError):
-        why = "busy: it has not taken the job in time"
-        if job.done:
-            why = job.failure() or "what it answered is not seen here"
-        return NodeFinding(name, None, (why,))
-    problems, notes = list(node.missing), []
+def _problems(node: Node, token: str, chosen: Settings, cache: Path) -> list[str]:
+    problems = list(node.missing)
     if node.cache != str(cache):
         problems.append(f"the cache {cache} is another folder there: {node.cache}")
     elif node.token is None:
@@ -344,15 +404,13 @@ def _judged(
         problems.append(f"the cache {cache} is another one there")
     elif not node.writes:
         problems.append(f"the cache {cache} cannot be written there")
-    elif not node.locks and chosen.engine == "slurm":
-        notes.append(NO_LOCKS)
     if node.kdyno != (own := kdyno_here()):
         problems.append(f"another kdyno: {node.kdyno}, and {own} here")
     if node.beside and not chosen.beside:
         problems.append(
             f"{node.beside} other jobs run there meanwhile: it is not given exclusively"
         )
-    return NodeFinding(name, node, tuple(problems), tuple(notes))
+    return problems
 
 
 @contextmanager
@@ -363,16 +421,6 @@ def _marked(cache: Path) -> Iterator[Path]:
         with (mark / LOCK).open("w+b") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield mark
-
-
-def differences(findings: Sequence[NodeFinding]) -> tuple[str, ...]:
-    """What differs between nodes that are all well by themselves."""
-    models = sorted({finding.node.cpu_model for finding in findings if finding.node is not None})
-    if len(models) < 2:
-        return ()
-    return (
-        f"several CPU models: {', '.join(models)}; the verdict says what the effect is on each",
-    )
 
 
 VERBS = {"doctor": doctor}

@@ -127,21 +127,13 @@ def _read(file: Path) -> tuple[Need, ...]:
 NEEDS = _read(Path(__file__).with_name("needs.toml"))
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A need and whether it is met."""
-
-    need: Need
-    problem: str | None
-
-    @property
-    def ok(self) -> bool:
-        return self.problem is None
+Finding = tuple[Need, str | None]
+"""A need, and what is wrong; None: it is met."""
 
 
 def examine() -> tuple[Finding, ...]:
     """Look for everything; a second or less."""
-    return tuple(Finding(need, need.missing()) for need in NEEDS)
+    return tuple((need, need.missing()) for need in NEEDS)
 
 
 def family(os_release: str) -> str | None:
@@ -166,7 +158,7 @@ def suites_line(findings: tuple[Finding, ...], family_name: str | None) -> str |
     """The project's own command for what suites run; None when all is there, or outside of a
     checkout or of Debian and its like."""
     makefile = data_root() / "Makefile"
-    lacking = any(not finding.ok and finding.need.suite for finding in findings)
+    lacking = any(problem and need.suite for need, problem in findings)
     if not lacking or family_name not in ("debian", "ubuntu") or not makefile.is_file():
         return None
     if Path.cwd() == makefile.parent:
@@ -176,7 +168,7 @@ def suites_line(findings: tuple[Finding, ...], family_name: str | None) -> str |
 
 def install_line(findings: tuple[Finding, ...], family_name: str | None) -> str | None:
     """One command that installs everything missing; None when nothing is, or nobody knows how."""
-    lost = [finding.need for finding in findings if not finding.ok]
+    lost = [need for need, problem in findings if problem]
     packages = " ".join(need.packages.get(family_name or "", "") for need in lost).split()
     if family_name is None or not packages:
         return None
