@@ -40,9 +40,8 @@ from kdyno.fleet.waves import Place as Jobs
 from kdyno.fleet.waves import Record
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.store.boot import plain_name
-from kdyno.store.database.push import pack, unpack
-from kdyno.store.database.schema import METADATA, PARTS, VERSIONS
-from kdyno.store.database.shared import Shared
+from kdyno.store.database.shared import Shared, pack, unpack
+from kdyno.store.database.tables import METADATA, PARTS, VERSIONS
 from kdyno.store.index import INDEX
 from kdyno.store.run import Run, create_run
 from kdyno.suites.catalogue import load as load_suites

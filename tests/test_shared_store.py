@@ -25,11 +25,9 @@ from kdyno.judge.judging import Otherwise, judge_again
 from kdyno.report.site.summary import of_rows, summarize
 from kdyno.store.boot import BootRecord
 from kdyno.store.database import query
-from kdyno.store.database.connection import reading, writing
-from kdyno.store.database.push import copy_of, pack, put, unpack
-from kdyno.store.database.query import Wanted
-from kdyno.store.database.schema import METADATA, SAMPLES
-from kdyno.store.database.shared import Shared
+from kdyno.store.database.query import Wanted, reading, writing
+from kdyno.store.database.shared import Shared, copy_of, pack, put, unpack
+from kdyno.store.database.tables import METADATA, SAMPLES
 from kdyno.store.index import NoSuchRun, entries
 from kdyno.store.run import Run, write_run
 
@@ -294,7 +292,7 @@ def test_many_boots_are_several_parts(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = pack(run.path)
-    monkeypatch.setattr("kdyno.store.database.push._PART_BYTES", 4000)
+    monkeypatch.setattr("kdyno.store.database.shared._PART_BYTES", 4000)
     packed = pack(run.path)
     assert len(packed.parts) >= 3 and packed.digest == whole.digest
     into = tmp_path / "into"

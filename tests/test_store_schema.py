@@ -21,12 +21,11 @@ from sqlalchemy import Connection, MetaData, inspect, select, text
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.judge.judging import Otherwise, judge_again
-from kdyno.store.database import schema
+from kdyno.store.database import tables
 from kdyno.store.database.address import checked, location, masked
-from kdyno.store.database.connection import reading, writing
-from kdyno.store.database.query import Wanted
-from kdyno.store.database.schema import HEAD, METADATA, VERSIONS
+from kdyno.store.database.query import Wanted, reading, writing
 from kdyno.store.database.shared import Shared
+from kdyno.store.database.tables import HEAD, METADATA, VERSIONS
 from kdyno.store.index import INDEX, entries
 
 __all__ = ["address", "server", "shared"]
@@ -43,7 +42,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_todays(shared: Shared) -> bool:
-    """Its tables are those of schema.py."""
+    """Its tables are those of tables.py."""
     options = {"version_table": VERSIONS, "compare_type": True}
     with reading(shared._engine, shared.address) as connection:
         context = MigrationContext.configure(connection, opts=options)
@@ -55,7 +54,7 @@ def rows(shared: Shared, version: str) -> Rows:
     keys = ("id", "run", "place", "number", "suite", "case", "variant")
     there = MetaData()
     with reading(shared._engine, shared.address) as connection:
-        assert schema.revision(connection) == version
+        assert tables.revision(connection) == version
         there.reflect(connection)
         return {
             name: sorted(
@@ -74,8 +73,8 @@ def fill(shared: Shared) -> Rows:
     for part in data["parts"]:
         part["content"] = b85decode(str(part["content"]))
     with writing(shared._engine, shared.address) as connection:
-        schema.create(connection)
-        schema.MACHINES.drop(connection)
+        tables.create(connection)
+        tables.MACHINES.drop(connection)
         connection.execute(text(f"UPDATE {VERSIONS} SET version_num = '{BEFORE}'"))
         for table, own in data.items():
             numbered = [{key: row[key] for key in row if key != "id"} for row in own]
@@ -88,7 +87,7 @@ def fill(shared: Shared) -> Rows:
 
 
 def test_from_an_empty_database(shared: Shared) -> None:
-    scripts = ScriptDirectory(str(schema.MIGRATIONS))
+    scripts = ScriptDirectory(str(tables.MIGRATIONS))
     assert scripts.get_heads() == [HEAD]
     order = [script.revision for script in scripts.walk_revisions()]
     assert order == sorted(order, reverse=True)  # which is later is known by their names
@@ -109,7 +108,7 @@ def test_from_the_version_before_with_all_that_is_in_it(tmp_path: Path, shared: 
         pytest.raises(KeyboardInterrupt),
         writing(shared._engine, shared.address) as connection,
     ):
-        schema.prepare(connection, shared.where, upgrade=True)
+        tables.prepare(connection, shared.where, upgrade=True)
         raise KeyboardInterrupt
     assert rows(shared, BEFORE) == before
 
@@ -156,7 +155,7 @@ def test_tables_that_cannot_be_made_change_nothing(
         connection.execute(text("SELECT nothing_of_that_name"))
 
     with monkeypatch.context() as patched:
-        patched.setattr(schema, "create", broken)
+        patched.setattr(tables, "create", broken)
         with pytest.raises(ToolError, match="nothing"):
             shared.prepare()
     with reading(shared._engine, shared.address) as connection:

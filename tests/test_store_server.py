@@ -21,10 +21,8 @@ from shared_stores import server
 from site_runs import at_once, small
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.store.database.connection import writing
-from kdyno.store.database.push import copy_of, put
-from kdyno.store.database.query import Wanted
-from kdyno.store.database.shared import Shared
+from kdyno.store.database.query import Wanted, writing
+from kdyno.store.database.shared import Shared, copy_of, put
 from kdyno.store.run import Run
 
 __all__ = ["kdyno", "server"]

@@ -20,10 +20,9 @@ from kdyno.errors import KdynoError
 from kdyno.report.site.build import build_site
 from kdyno.report.site.server import SiteServer
 from kdyno.store.boot import plain_name
-from kdyno.store.database.connection import reading, writing
-from kdyno.store.database.query import Wanted
-from kdyno.store.database.schema import METADATA, RUNS
+from kdyno.store.database.query import Wanted, reading, writing
 from kdyno.store.database.shared import Shared
+from kdyno.store.database.tables import METADATA, RUNS
 from kdyno.store.run import Run
 
 __all__ = ["address", "ask", "kdyno", "server", "shared"]

@@ -4,7 +4,7 @@
 The list is kept in SQLite so that a thousand runs are listed at once. The folders are the truth.
 The index remembers what it read from each, beside the stamp of the files that it came from; a
 wrong, damaged or unwritable index costs time and nothing else. Its tables are those of the store
-that a team shares, see database/schema.py."""
+that a team shares, see database/tables.py."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from kdyno.store.run import MANIFEST, VERDICT, Run, list_runs
 if TYPE_CHECKING:
     from sqlalchemy import Table
 
-    from kdyno.store.database.facts import Facts
     from kdyno.store.database.query import Wanted
+    from kdyno.store.database.tables import Facts
 
 INDEX = ".index.sqlite"
 _PATIENCE_S = 2.0
@@ -122,14 +122,12 @@ def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[
     from sqlalchemy import delete, func, insert, inspect, select
 
     from kdyno.store.database import query
-    from kdyno.store.database.connection import sqlite_engine
-    from kdyno.store.database.facts import ODD, rows, rows_of
-    from kdyno.store.database.schema import HEAD, RUNS, create, revision
+    from kdyno.store.database.tables import HEAD, ODD, RUNS, create, revision, rows, rows_of
 
     # A folder's name may hold bytes that are no text: those are told apart all the same.
     by_name = {run.name.encode("utf-8", "backslashreplace").decode(): run for run in runs}
-    stamps = {name: _stamp(run) for name, run in by_name.items()}
-    engine = sqlite_engine(path, _PATIENCE_S)
+    stamps = {name: stamp(run, MANIFEST, VERDICT) for name, run in by_name.items()}
+    engine = query.sqlite_engine(path, _PATIENCE_S)
     try:
         with engine.begin() as connection:
             version = revision(connection)
@@ -170,8 +168,7 @@ def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[
 
 def _read(run: Run, name: str, stamp: str) -> tuple[Facts, dict[Table, Sequence[object]]]:
     """The rows of a run."""
-    from kdyno.store.database import facts
-    from kdyno.store.database.schema import KERNELS, MACHINES, SCORES
+    from kdyno.store.database import tables
 
     created = run.name[:15]
     try:
@@ -179,18 +176,18 @@ def _read(run: Run, name: str, stamp: str) -> tuple[Facts, dict[Table, Sequence[
         created = manifest.created
         verdict = run.verdict()
     except KdynoError as problem:  # little but its folder's name is known
-        return facts.Facts(name, name, stamp, created, reason=str(problem)), {}
-    return facts.facts_of(manifest, verdict, name, name, stamp), {
-        KERNELS: facts.kernels_of(run, manifest, verdict),
-        MACHINES: facts.machines_of(run, manifest),
-        SCORES: facts.scores_of_verdict(verdict) if verdict else (),
+        return tables.Facts(name, name, stamp, created, reason=str(problem)), {}
+    return tables.facts_of(manifest, verdict, name, name, stamp), {
+        tables.KERNELS: tables.kernels_of(run, manifest, verdict),
+        tables.MACHINES: tables.machines_of(run, manifest),
+        tables.SCORES: tables.scores_of_verdict(verdict) if verdict else (),
     }
 
 
-def _stamp(run: Run) -> str:
-    """Changes whenever one of the files behind an entry is replaced."""
+def stamp(run: Run, *names: str) -> str:
+    """Changes whenever one of these files of a run is replaced."""
     parts = []
-    for name in (MANIFEST, VERDICT):
+    for name in names:
         try:
             status = os.lstat(run.path / name)
             parts.append(f"{status.st_ino}.{status.st_mtime_ns}.{status.st_size}")

@@ -30,8 +30,7 @@ from kdyno.verbs.options import Extent, percent, runs_folder
 from kdyno.verbs.output import safe, say
 
 if TYPE_CHECKING:  # SQLAlchemy, for those who have a store
-    from kdyno.store.database.push import Pushed
-    from kdyno.store.database.shared import Shared
+    from kdyno.store.database.shared import Pushed, Shared
 
 _address_of_store: Callable[[], str | None] = deferred("kdyno.store.database.address:configured")
 _shared: Callable[[str], Shared] = deferred("kdyno.store.database.shared:Shared")

@@ -23,9 +23,9 @@ from kdyno.report.site.build import (
 )
 from kdyno.report.site.place import joined, locked, prepare, tool_stamp, unchanged
 from kdyno.report.site.summary import of_rows, page_name
-from kdyno.store.database.facts import Facts
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
+from kdyno.store.database.tables import Facts
 
 
 class SharedSite:

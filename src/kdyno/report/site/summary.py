@@ -13,8 +13,8 @@ from kdyno.report import plain
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.sentence import answer
 from kdyno.store.boot import plain_name
-from kdyno.store.database.facts import Facts, facts_of, kernels_of, scores_in
-from kdyno.store.database.facts import Kernel as Row
+from kdyno.store.database.tables import Facts, facts_of, kernels_of, scores_in
+from kdyno.store.database.tables import Kernel as Row
 from kdyno.store.manifest import MachineInfo
 from kdyno.store.run import Run
 from kdyno.store.samples import Score

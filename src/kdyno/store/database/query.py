@@ -1,24 +1,149 @@
 # SPDX-License-Identifier: MIT
-"""Queries of a store: which runs, and their rows. No query reads a boot."""
+"""Connections to a database, with errors that help, and queries: which runs, and their rows.
+No query reads a boot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, exists, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    Table,
+    and_,
+    create_engine,
+    event,
+    exc,
+    exists,
+    func,
+    or_,
+    select,
+)
+from sqlalchemy.engine import URL, make_url
 
-from kdyno.errors import ToolError
-from kdyno.store.database.facts import Facts, Kernel, read_facts, read_row, read_score
-from kdyno.store.database.schema import KERNELS, MACHINES, PARTS, RUNS, SCORES
-from kdyno.store.samples import Score
+from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.store.database.address import location, masked, sqlite_file
+from kdyno.store.database.tables import (
+    KERNELS,
+    MACHINES,
+    PARTS,
+    RUNS,
+    SCORES,
+    Facts,
+    read_facts,
+)
+from kdyno.store.database.tables import text as harmless
 
+_PATIENCE_S = 10
+"""For a server to answer a first time."""
+_SILENCE_MS = 60_000
+"""For which a server that was reached may say nothing at all before it counts as gone."""
+_LOCKED_S = 30.0
+"""For which somebody else may be writing an SQLite file."""
+_ODD = (ValueError, TypeError, OverflowError, RecursionError)
+"""Of values that are not what their column says: SQLite keeps anything in it."""
+_DENIED = ("InsufficientPrivilege", "ReadOnlySqlTransaction")
 NEWEST = 1000
 MOST = 100_000
 """Runs of a store that a list or a page shows unless another number is given, and at all."""
 _ESCAPE = "\\"
 _NEWEST_FIRST = (RUNS.c.created.desc(), RUNS.c.name.desc())
+_OUR_OWN = ("run", "place")
+T = TypeVar("T")
+
+
+def engine_of(address: str) -> Engine:
+    """Nothing is reached yet."""
+    file = sqlite_file(address)
+    if file is not None:
+        return sqlite_engine(file, _LOCKED_S)
+    url = make_url(address).set(drivername="postgresql+psycopg")
+    own: dict[str, Any] = {
+        "connect_timeout": _PATIENCE_S,
+        "tcp_user_timeout": _SILENCE_MS,
+        "keepalives_idle": 20,
+        "application_name": "kdyno",
+    }
+    wanted = {name: value for name, value in own.items() if name not in url.query}
+    # A server that is started again between two looks of `serve` is asked first.
+    return create_engine(url, connect_args=wanted, pool_pre_ping=True, pool_size=2)
+
+
+def sqlite_engine(file: Path, timeout_s: float) -> Engine:
+    """A file that may not be there yet."""
+    url = URL.create("sqlite", database=str(file))
+    engine = create_engine(url, connect_args={"timeout": timeout_s})
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: sqlite3.Connection, _record: object) -> None:
+        # Python's own idea of when a transaction begins leaves CREATE TABLE outside of them.
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        # Between a read and a later write another process could write.
+        reads = connection.get_execution_options().get("reads", False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+@contextmanager
+def reading(engine: Engine, address: str) -> Iterator[Connection]:
+    """One state of the store, however others write meanwhile."""
+    with _in_our_words(address, "read"), engine.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            connection = connection.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
+        else:
+            connection = connection.execution_options(reads=True)
+        with connection.begin():
+            yield connection
+
+
+@contextmanager
+def writing(engine: Engine, address: str) -> Iterator[Connection]:
+    """All of it at the end, or nothing."""
+    with _in_our_words(address, "written"), engine.begin() as connection:
+        yield connection
+
+
+@contextmanager
+def _in_our_words(address: str, what: str) -> Iterator[None]:
+    """A database's errors for people: which store, what became of the data, what to do."""
+    where = f"the store {location(address)}"
+    kept = "nothing of it was kept" if what == "written" else "nothing was read"
+    try:
+        yield
+    except KdynoError:
+        raise
+    except exc.SQLAlchemyError as problem:
+        original = getattr(problem, "orig", None)
+        message = masked(" ".join(str(original or problem).split()))[:500]
+        if type(original).__name__ in _DENIED:
+            text = f"{where}: this user may not do that ({message}); {kept}"
+            raise UsageError(text) from problem
+        if isinstance(problem, exc.DBAPIError) and (
+            problem.connection_invalidated or isinstance(problem, exc.OperationalError)
+        ):
+            again = "Try again, or unset KDYNO_STORE"
+            if what == "written":
+                again = "try again: a run is put there once, however often it is pushed"
+            text = f"{where} cannot be reached, or went away: {message}. {again}"
+            raise ToolError(text) from problem
+        raise ToolError(f"{where}: {message}; {kept}") from problem
+    except _ODD as problem:
+        text = f"{where} holds what no kdyno writes: {str(problem)[:200]}"
+        raise ToolError(text) from problem
 
 
 @dataclass(frozen=True)
@@ -70,32 +195,34 @@ def listed(connection: Connection, wanted: Wanted) -> list[Facts]:
     return _facts(connection, _runs().join(numbers, numbers.c.id == RUNS.c.id))
 
 
-def kernels(connection: Connection, wanted: Wanted) -> Mapping[str, Sequence[Kernel]]:
-    """Identity of a run → its kernels, the baseline's first."""
-    by_run: dict[str, list[Kernel]] = {}
-    for row in _rows(connection, wanted, KERNELS, Kernel):
-        if (kernel := read_row(Kernel, row)) is not None:
-            by_run.setdefault(row.identity, []).append(kernel)
-    return by_run
-
-
-def scores(connection: Connection, wanted: Wanted) -> Mapping[str, Sequence[Score]]:
-    """Identity of a run → its scores, in the run's order."""
-    by_run: dict[str, list[Score]] = {}
-    for row in _rows(connection, wanted, SCORES, Score):
-        if (score := read_score(row)) is not None:
-            by_run.setdefault(row.identity, []).append(score)
+def of_runs(
+    connection: Connection, wanted: Wanted, table: Table, read: Callable[[Any], T | None]
+) -> Mapping[str, Sequence[T]]:
+    """Identity of a run → its rows of a table, in the run's order. ``read`` gives None for odd ones."""
+    numbers = _numbers(wanted)
+    query = (
+        select(RUNS.c.identity, *(column for column in table.c if column.name not in _OUR_OWN))
+        .join(RUNS, RUNS.c.id == table.c.run)
+        .join(numbers, numbers.c.id == RUNS.c.id)
+        .order_by(table.c.run, table.c.place)
+    )
+    by_run: dict[str, list[T]] = {}
+    for row in connection.execute(query):
+        if (own := read(row)) is not None:
+            by_run.setdefault(row.identity, []).append(own)
     return by_run
 
 
 def named(connection: Connection, text: str, most: int) -> list[Facts]:
     """Runs that a word means: of that name; else that begin or end so; else that have it in their
     name. ``last`` is the newest."""
-    query, name, part = _runs(), RUNS.c.name, _escaped(text)
+    query, name, text = _runs(), RUNS.c.name, harmless(text)
     if text == "last":
         return _facts(connection, query.limit(1))
-    begins, ends = name.like(f"{part}%", escape=_ESCAPE), name.like(f"%{part}", escape=_ESCAPE)
-    for way in (name == text, or_(begins, ends), name.like(f"%{part}%", escape=_ESCAPE)):
+    begins, ends, has = (
+        way(text, autoescape=True) for way in (name.startswith, name.endswith, name.contains)
+    )
+    for way in (name == text, or_(begins, ends), has):
         if facts := _facts(connection, query.where(way).limit(most)):
             return facts
     return []
@@ -107,24 +234,14 @@ def names(connection: Connection, most: int) -> list[str]:
     return [name for name in connection.scalars(query) if isinstance(name, str)]
 
 
-def parts(connection: Connection, identity: str) -> tuple[int, int]:
-    """(the run's number, how many parts its files are in); the run is there."""
-    query = (
-        select(RUNS.c.id, func.count(PARTS.c.number))
-        .outerjoin(PARTS, PARTS.c.run == RUNS.c.id)
-        .where(RUNS.c.identity == identity)
-        .group_by(RUNS.c.id)
-    )
-    number, count = connection.execute(query).one()
-    return number, count
-
-
-def part(connection: Connection, number: int, place: int) -> bytes:
-    query = select(PARTS.c.content).where(PARTS.c.run == number, PARTS.c.number == place)
-    content = connection.execute(query).scalar_one()
-    if not isinstance(content, bytes):
-        raise ToolError("an archive of a run is none")
-    return content
+def parts(connection: Connection, identity: str) -> Iterator[bytes]:
+    """A run's files, one part after the other: each is some megabytes."""
+    query = select(PARTS.c.content).join(RUNS, PARTS.c.run == RUNS.c.id).order_by(PARTS.c.number)
+    query = query.where(RUNS.c.identity == identity).execution_options(yield_per=1)
+    for content in connection.scalars(query):
+        if not isinstance(content, bytes):
+            raise ToolError("an archive of a run is none")
+        yield content
 
 
 def _runs() -> Select[Any]:
@@ -136,23 +253,9 @@ def _facts(connection: Connection, query: Select[Any]) -> list[Facts]:
     return [facts for row in rows if (facts := read_facts(row)) is not None]
 
 
-def _rows(connection: Connection, wanted: Wanted, table: Table, kind: type) -> Sequence[Any]:
-    numbers = _numbers(wanted)
-    query = (
-        select(RUNS.c.identity, *(table.c[field.name] for field in fields(kind)))
-        .join(RUNS, RUNS.c.id == table.c.run)
-        .join(numbers, numbers.c.id == RUNS.c.id)
-        .order_by(table.c.run, table.c.place)
-    )
-    return connection.execute(query).all()
-
-
 def _like(column: Any, pattern: str) -> ColumnElement[bool]:
-    text = _escaped(pattern.lower()).replace("*", "%").replace("?", "_")
-    return func.lower(column).like(text, escape=_ESCAPE)
-
-
-def _escaped(text: str) -> str:
+    text = harmless(pattern.lower())
     for letter in (_ESCAPE, "%", "_"):
         text = text.replace(letter, _ESCAPE + letter)
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
+    text = text.replace("*", "%").replace("?", "_")
+    return func.lower(column).like(text, escape=_ESCAPE)

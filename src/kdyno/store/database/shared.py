@@ -1,34 +1,73 @@
 # SPDX-License-Identifier: MIT
-"""The store that a team shares: runs go in by ``push`` and come out as folders."""
+"""The store that a team shares. A run goes in whole or not at all, and once however often it is
+pushed; its files are in a few compressed archives, and come out byte for byte."""
 
 from __future__ import annotations
 
+import gzip
+import io
+import os
 import shutil
-from collections.abc import Mapping, Sequence
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, Table, delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.reading.mistakes import meant
 from kdyno.store.boot import plain_name
-from kdyno.store.database import query, schema
+from kdyno.store.database import query, tables
 from kdyno.store.database.address import key, location, sqlite_file
-from kdyno.store.database.connection import engine_of, reading, writing
-from kdyno.store.database.facts import Facts, Kernel
-from kdyno.store.database.push import Pushed, copy_of, put, unpack, weighed
-from kdyno.store.database.query import Wanted
-from kdyno.store.database.schema import HEAD
-from kdyno.store.index import NoSuchRun
-from kdyno.store.run import Run
-from kdyno.store.samples import Score
+from kdyno.store.database.query import Wanted, engine_of, reading, writing
+from kdyno.store.database.tables import (
+    HEAD,
+    KERNELS,
+    MACHINES,
+    PARTS,
+    RUNS,
+    SAMPLES,
+    SCORES,
+    Facts,
+    Kernel,
+    facts_of,
+    identity_of,
+    kernels_of,
+    machines_of,
+    read_row,
+    read_score,
+    rows,
+    rows_of,
+    scores_in,
+    series_in,
+)
+from kdyno.store.folder import TEMPORARY, Folder
+from kdyno.store.index import NoSuchRun, stamp
+from kdyno.store.run import BOOTS, MANIFEST, Damaged, Run
+from kdyno.store.samples import Gathering, Score
+from kdyno.whole import NO_SPACE
 
 _SHOWN = 10
 _HINTED = 1000
+Word = Literal["pushed", "replaced", "there"]
+"""New; in place of an earlier state of the same run; nothing to do."""
+_TRIES = 3
+_FILE_BYTES = 64 << 20
+_PART_BYTES = 8 << 20
+"""Of files, before they are compressed: what a push holds in memory beside the compressed ones."""
+_UNPACKED_BYTES = _FILE_BYTES + 4 * _PART_BYTES
+"""Nobody's archive becomes larger than this in memory."""
+_DEEPEST = 3
+"""boots/0000-stock/job.json"""
+_LEVEL = 4
 
 
 @dataclass(frozen=True)
@@ -64,36 +103,36 @@ class Shared:
 
         UsageError for tables of another kdyno, ToolError for a store that cannot be reached."""
         with writing(self._engine, self.address) as connection:
-            version = schema.prepare(connection, self.where, upgrade=upgrade_it)
+            version = tables.prepare(connection, self.where, upgrade=upgrade_it)
         return version if version != HEAD else None
 
     def push(self, run: Run) -> Pushed:
         """The run is in the store afterwards, whole; or an error, and the store is as it was."""
         copy = copy_of(run)
         with writing(self._engine, self.address) as connection:
-            schema.prepare(connection, self.where)
+            tables.prepare(connection, self.where)
             return put(connection, copy, self.where)
 
     def listed(self, wanted: Wanted) -> list[Facts]:
         """Newest first."""
         with reading(self._engine, self.address) as connection:
-            schema.require(connection, self.where)
+            tables.require(connection, self.where)
             return query.listed(connection, _bounded(wanted))
 
     def rows(self, wanted: Wanted) -> Rows:
         wanted = _bounded(wanted)
         with reading(self._engine, self.address) as connection:
-            schema.require(connection, self.where)
+            tables.require(connection, self.where)
             return Rows(
                 query.listed(connection, wanted),
-                query.kernels(connection, wanted),
-                query.scores(connection, wanted),
+                query.of_runs(connection, wanted, KERNELS, partial(read_row, Kernel)),
+                query.of_runs(connection, wanted, SCORES, read_score),
             )
 
     def find(self, text: str) -> Facts:
         """A run's name, a part of it that only one has, or ``last``; NoSuchRun, or UsageError."""
         with reading(self._engine, self.address) as connection:
-            schema.require(connection, self.where)
+            tables.require(connection, self.where)
             facts = query.named(connection, text, _SHOWN + 1)
             hints = query.names(connection, _HINTED) if not facts else []
         if len(facts) == 1:
@@ -108,11 +147,8 @@ class Shared:
     def fetch(self, facts: Facts, cache: Path) -> Run:
         """The run as a folder in the cache, to be read only: there is one copy."""
         name = facts.name
-        if (
-            plain_name(name, 255) != name
-            or not facts.digest.isalnum()
-            or not facts.identity.isalnum()
-        ):
+        digests = (facts.digest, facts.identity)
+        if plain_name(name, 255) != name or not all(map(str.isalnum, digests)):
             raise ToolError(f"{self.where}: {name!r} is no name of a run")
         shelf = cache / "store" / key(self.address) / facts.identity[:32]
         place = shelf / facts.digest[:32] / name
@@ -124,10 +160,9 @@ class Shared:
                     shutil.rmtree(old, ignore_errors=True)
             with whole.folder(place) as into:
                 with reading(self._engine, self.address) as connection:
-                    schema.require(connection, self.where)
-                    number, count = query.parts(connection, facts.identity)
-                    for part in range(count):
-                        unpack(query.part(connection, number, part), into)
+                    tables.require(connection, self.where)
+                    for part in query.parts(connection, facts.identity):
+                        unpack(part, into)
                 if weighed(into) != (facts.files, facts.size_bytes):
                     raise ToolError(f"{self.where}: {facts.name} changed meanwhile; try again")
         return Run(place)
@@ -140,3 +175,251 @@ class Shared:
 
 def _bounded(wanted: Wanted) -> Wanted:
     return replace(wanted, limit=min(wanted.limit or query.NEWEST, query.MOST))
+
+
+# A run as it is put there.
+
+
+@dataclass(frozen=True)
+class Packed:
+    parts: tuple[bytes, ...]
+    digest: str
+    """Of all names and contents."""
+    files: int
+    size_bytes: int
+    """Of the files, not compressed."""
+    left_out: tuple[str, ...]
+    """Links, devices, and files beyond what a run's files may have."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A run as it is written into the store."""
+
+    facts: Facts
+    rows: dict[Table, Sequence[object]]
+    """Those of the other tables; what has a place has it by its order."""
+    packed: Packed
+
+
+@dataclass(frozen=True)
+class Pushed:
+    name: str
+    """In the store: the run's own, unless another run has it there."""
+    word: Word
+    boots: int
+    size_bytes: int
+    """As it was sent, compressed."""
+    left_out: tuple[str, ...]
+
+
+def copy_of(run: Run) -> Copy:
+    """All of a run that is not being written. UsageError or ToolError where it is not whole."""
+    if run.is_being_written():
+        raise UsageError(f"{run.name} is still being measured; push it when that has ended")
+    before = stamp(run, MANIFEST, BOOTS)
+    manifest, verdict = run.manifest(), run.verdict()
+    gathering, boots, damaged = Gathering(), 0, 0
+    for boot in run.boots():
+        gathering.add(boot)
+        boots, damaged = boots + 1, damaged + isinstance(boot, Damaged)
+    samples = gathering.samples()
+    identity = identity_of(manifest, run.experiment_text())
+    packed = pack(run.path)
+    facts = replace(
+        facts_of(manifest, verdict, identity, plain_name(run.name, 200), packed.digest),
+        boots=boots - damaged,
+        damaged=damaged,
+        files=packed.files,
+        size_bytes=packed.size_bytes,
+    )
+    records: dict[Table, Sequence[object]] = {
+        KERNELS: kernels_of(run, manifest, verdict),
+        MACHINES: machines_of(run, manifest),
+        SCORES: scores_in(verdict, manifest, samples) if verdict else [],
+        SAMPLES: series_in(samples),
+    }
+    if stamp(run, MANIFEST, BOOTS) != before or run.is_being_written():
+        raise ToolError(f"{run.name} changed while it was read; nothing was pushed: try again")
+    return Copy(facts, records, packed)
+
+
+def put(connection: Connection, copy: Copy, where: str) -> Pushed:
+    """Within a transaction. Of two that put the same run at once, the second finds it there."""
+    facts, packed = copy.facts, copy.packed
+    values = dict(rows([facts])[0])
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    number: int | None = None
+    word: Word = "pushed"
+    for _ in range(_TRIES):
+        # Where another is putting the same run, this waits for the other's end.
+        entered = dialect.insert(RUNS).values(values).on_conflict_do_nothing().returning(RUNS.c.id)
+        number = connection.scalar(entered)
+        if number is not None:
+            break
+        own = select(RUNS.c.id, RUNS.c.name, RUNS.c.digest, RUNS.c.boots)
+        there = connection.execute(
+            own.where(RUNS.c.identity == facts.identity).with_for_update()
+        ).one_or_none()
+        if there is None:  # another run of this name, from another machine perhaps
+            values["name"] = f"{facts.name}-{facts.identity[:8]}"
+            continue
+        if there.digest == facts.digest:
+            return Pushed(there.name, "there", facts.boots, 0, packed.left_out)
+        if there.boots > facts.boots:
+            raise UsageError(
+                f"{where} has more of {facts.name}: {there.boots} boots, here are {facts.boots}. "
+                "It was gone on with elsewhere; nothing was pushed"
+            )
+        number, word, values["name"] = there.id, "replaced", there.name
+        connection.execute(update(RUNS).where(RUNS.c.id == number).values(values))
+        for table in (*copy.rows, PARTS):
+            connection.execute(delete(table).where(table.c.run == number))
+        break
+    if number is None:
+        raise ToolError(f"{where}: {facts.name} could not be put there; try again")
+    for table, records in copy.rows.items():
+        if numbered := rows_of(table, records, number):
+            connection.execute(insert(table), numbered)
+    for place, content in enumerate(packed.parts):  # one by one: each is some megabytes
+        connection.execute(insert(PARTS), {"run": number, "number": place, "content": content})
+    sent_bytes = sum(map(len, packed.parts))
+    return Pushed(str(values["name"]), word, facts.boots, sent_bytes, packed.left_out)
+
+
+# Archives.
+
+
+def pack(folder: Path) -> Packed:
+    """All files of a run; hidden and temporary ones are left out."""
+    whole, parts, left_out = sha256(), [], []
+    files = size_bytes = held_bytes = 0
+    buffer, archive = _archive()
+
+    def compressed() -> bytes:
+        archive.close()
+        return gzip.compress(buffer.getbuffer(), _LEVEL, mtime=0)
+
+    with Folder.open(folder) as top:
+        for name, data in _files(top, ()):
+            if data is None:
+                left_out.append(name)
+                continue
+            files += 1
+            size_bytes += len(data)
+            held_bytes += len(data)
+            whole.update(b"%s\0%s" % (os.fsencode(name), sha256(data).digest()))
+            about = tarfile.TarInfo(name)
+            about.size = len(data)
+            archive.addfile(about, io.BytesIO(data))
+            if held_bytes >= _PART_BYTES:
+                parts.append(compressed())
+                (buffer, archive), held_bytes = _archive(), 0
+    if held_bytes or not parts:
+        parts.append(compressed())
+    return Packed(tuple(parts), whole.hexdigest(), files, size_bytes, tuple(left_out))
+
+
+def _archive() -> tuple[io.BytesIO, tarfile.TarFile]:
+    buffer = io.BytesIO()
+    return buffer, tarfile.TarFile(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT)
+
+
+def _files(folder: Folder, above: tuple[str, ...]) -> Iterator[tuple[str, bytes | None]]:
+    """(name, content) in a fixed order; None for what is left out."""
+    folders = set(folder.folders())
+    for name in folder.names():
+        if name.startswith(TEMPORARY):
+            continue
+        path = (*above, name)
+        if name in folders and len(path) < _DEEPEST:
+            with folder.folder(name) as inside:
+                yield from _files(inside, path)
+            continue
+        data = None
+        if name not in folders and _is_plain(name):
+            with suppress(ToolError):  # a link, a device, or too large
+                data = folder.read(name, _FILE_BYTES)
+        yield "/".join(path), data
+
+
+def _is_plain(name: str) -> bool:
+    return bool(name) and not name.startswith(".") and "\0" not in name and len(name) <= 255
+
+
+def unpack(content: bytes, into: Path) -> tuple[int, int]:
+    """Writes the files of one part below a private folder: (files, bytes).
+
+    ToolError for anything that ``pack`` does not write."""
+    unzip = zlib.decompressobj(wbits=31)
+    files = size_bytes = 0
+    try:
+        plain = unzip.decompress(content, _UNPACKED_BYTES)
+        if unzip.unconsumed_tail or not unzip.eof:
+            raise ToolError("an archive of a run is larger than any that kdyno writes")
+        for name, data in _members(plain):
+            parts = name.split("/")
+            if len(parts) > _DEEPEST or not all(map(_is_plain, parts)):
+                raise ToolError(f"an archive of a run holds {name[:100]!r}")
+            target = into.joinpath(*parts)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("xb") as file:
+                    file.write(data)
+            except OSError as problem:
+                if problem.errno in NO_SPACE:
+                    raise
+                why = f"an archive of a run holds {name[:100]!r}: {problem.strerror}"
+                raise ToolError(why) from None
+            files, size_bytes = files + 1, size_bytes + len(data)
+    except (tarfile.TarError, zlib.error, ValueError) as problem:
+        raise ToolError(f"an archive of a run is damaged: {problem}") from None
+    return files, size_bytes
+
+
+def _members(plain: bytes) -> Iterator[tuple[str, memoryview]]:
+    """(name, content) of the files in an archive as ``pack`` writes it.
+
+    Python's own reader of archives believes what they say of themselves: with a size below 0 it
+    reads in circles, a sparse file of some bytes becomes one of any size."""
+    at, name, whole = 0, "", memoryview(plain)
+    while any(header := plain[at : at + tarfile.BLOCKSIZE]):
+        about = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        at += tarfile.BLOCKSIZE
+        if not 0 <= about.size <= len(plain) - at:
+            raise ValueError(f"a file of {about.size} bytes")
+        data = whole[at : at + about.size]
+        at += -(-about.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        if about.type == tarfile.XHDTYPE and not name:
+            name = _long_name(bytes(data))
+        elif about.type == tarfile.REGTYPE:
+            yield name or about.name, data
+            name = ""
+        else:
+            raise ToolError(f"an archive of a run holds {about.name[:100]!r}, which is no file")
+
+
+def _long_name(records: bytes) -> str:
+    """Of a file whose name has no room in its header: lines "LENGTH KEY=VALUE"."""
+    name = ""
+    while records:
+        length = int(records[:10].partition(b" ")[0])
+        key, _, value = records[: max(0, length)].partition(b" ")[2].partition(b"=")
+        expected = key in (b"path", b"hdrcharset") and value.endswith(b"\n")
+        if not expected or length > len(records):
+            raise ValueError(f"a record {records[:100]!r}")
+        if key == b"path":
+            name = value[:-1].decode("utf-8", "surrogateescape")
+        records = records[length:]
+    return name
+
+
+def weighed(folder: Path) -> tuple[int, int]:
+    """(files, bytes) of what lies there."""
+    sizes = [
+        os.lstat(Path(place, name)).st_size
+        for place, _folders, names in os.walk(folder)
+        for name in names
+        if not name.startswith(".")
+    ]
+    return len(sizes), sum(sizes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from kdyno.store.database.schema import METADATA, VERSIONS
+from kdyno.store.database.tables import METADATA, VERSIONS
 
 connection = context.config.attributes["connection"]
 context.configure(

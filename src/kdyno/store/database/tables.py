@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What lists, filters and histories know of a run: one row, and a few for kernels and cases.
+"""The rows of a store and their tables, the same on SQLite and PostgreSQL.
 
-Rows are checked when they are read. Whoever may write to a store may write anything: SQLite keeps
-text where a number belongs, and PostgreSQL's figures may be NaN. What is odd in one run must not
-keep the others from being shown."""
+``runs``, ``kernels``, ``machines`` and ``scores`` are what lists, filters and histories ask for,
+``samples`` are figures for SQL by hand, ``parts`` a run's files, byte for byte.
+A change of a table needs a migration: see migrations/."""
 
 from __future__ import annotations
 
@@ -14,18 +14,45 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
-from typing import Annotated, Any, TypeVar
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
-from sqlalchemy import Table
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    column,
+    inspect,
+    select,
+    table,
+)
+from sqlalchemy import text as sql
+from sqlalchemy.dialects.postgresql import ARRAY
 
-from kdyno.errors import ToolError
+from kdyno.errors import ToolError, UsageError
 from kdyno.store.comparable import label_of, machine_of
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
 from kdyno.store.samples import Samples, Score, scores_of
 from kdyno.store.verdict import Verdict
 
+HEAD = "0002"
+"""The newest migration. Here, too, so that comparing does not load Alembic."""
+VERSIONS = "kdyno_version"
+"""The table in which Alembic keeps the migration that a database is at."""
+MIGRATIONS = Path(__file__).parent / "migrations"
 _MOST, _MOST_BYTES = (1 << 31) - 1, (1 << 63) - 1
 """Of what columns hold: a hostile verdict says that it has 10^30 blocks."""
 _INDEXED = 200
@@ -74,7 +101,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A row of ``kernels``."""
+    """A row of ``kernels``, the baseline's at place 0."""
 
     variant: str
     version: str
@@ -85,7 +112,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Machine:
-    """A row of ``machines``."""
+    """A row of ``machines``: as the verdict calls it. A run of one machine has one row."""
 
     name: str
     cpu_model: str
@@ -93,13 +120,176 @@ class Machine:
 
 @dataclass(frozen=True)
 class Series:
-    """A row of ``samples``: a case of a variant, with its score in each block."""
+    """A row of ``samples``: the score of a case of a variant in each block, in the case's unit."""
 
     suite: str
     case: str
     variant: str
     blocks: list[int]
     scores: list[float]
+
+
+# The tables.
+
+METADATA = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+_KEY = BigInteger().with_variant(Integer(), "sqlite")
+"""SQLite numbers rows by itself in an INTEGER PRIMARY KEY only."""
+_TYPES: dict[Any, Any] = {
+    **{str: Text, bool: Boolean, int: Integer, float: Float(53), Mapping: JSON},
+    # An array where there are arrays, else JSON.
+    list[int]: JSON().with_variant(ARRAY(Integer()), "postgresql"),
+    list[float]: JSON().with_variant(ARRAY(Float(53)), "postgresql"),
+}
+
+
+def _of_run(**more: Any) -> Column[Any]:
+    return Column("run", _KEY, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False, **more)
+
+
+def _columns(record: type, **required: dict[str, Any]) -> list[Column[Any]]:
+    """One for each field of a row's dataclass; text is "" by default, except for ``required``:
+    column → its further options."""
+    columns = []
+    for name, hint in get_type_hints(record).items():
+        kinds = get_args(hint)
+        optional = NoneType in kinds
+        kind = kinds[0] if optional else hint if hint in _TYPES else get_origin(hint)
+        type_ = BigInteger if kind is int and name.endswith("_bytes") else _TYPES[kind]
+        options = required.get(name, {"server_default": ""} if kind is str else {})
+        columns.append(Column(name, type_, nullable=optional or kind is float, **options))
+    return columns
+
+
+RUNS = Table(
+    "runs",
+    METADATA,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    *_columns(Facts, identity={"unique": True}, name={"unique": True}, digest={}),
+    Index(None, "created"),
+    Index(None, "experiment"),
+    Index(None, "cpu_model"),
+)
+"""``identity`` is the same wherever the run is copied to; ``digest`` that of its content. Of an
+index both speak of the folder: its name, and a stamp of its files."""
+
+KERNELS = Table(
+    "kernels",
+    METADATA,
+    _of_run(primary_key=True),
+    *_columns(Kernel, variant={"primary_key": True}),
+    Column("place", Integer, nullable=False),
+    Index(None, "version"),
+)
+
+MACHINES = Table(
+    "machines",
+    METADATA,
+    _of_run(primary_key=True),
+    Column("place", Integer, primary_key=True),
+    *_columns(Machine),
+    Index(None, "cpu_model"),
+)
+
+SCORES = Table(
+    "scores",
+    METADATA,
+    _of_run(primary_key=True),
+    Column("place", Integer, primary_key=True),
+    *_columns(Score, suite={}, case={}, variant={}),
+    Index(None, "case"),
+)
+
+SAMPLES = Table(
+    "samples",
+    METADATA,
+    _of_run(primary_key=True),
+    *_columns(Series, **{key: {"primary_key": True} for key in ("suite", "case", "variant")}),
+)
+
+PARTS = Table(
+    "parts",
+    METADATA,
+    _of_run(primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+"""A run's files: tar, compressed by gzip, some hundred boots each."""
+
+
+# Versions of them.
+
+_LOCK = 0x6B64796E6F
+"""Of PostgreSQL's advisory locks, for those who change tables: "kdyno"."""
+
+
+def revision(connection: Connection) -> str | None:
+    """The migration that the database is at; None where there are no tables of kdyno."""
+    if not inspect(connection).has_table(VERSIONS):
+        return None
+    return connection.scalar(select(column("version_num")).select_from(table(VERSIONS)))
+
+
+def require(connection: Connection, where: str) -> None:
+    """UsageError unless the tables are today's."""
+    version = revision(connection)
+    if version is None:
+        raise UsageError(f"{where} is empty: the first `kdyno push RUN` makes its tables")
+    if version > HEAD:
+        raise UsageError(
+            f"{where} has tables of a later kdyno ({version}, this one knows up to {HEAD}): "
+            "it takes that kdyno"
+        )
+    if version < HEAD:
+        raise UsageError(
+            f"{where} has tables of an earlier kdyno ({version}, this one's are {HEAD}); "
+            "`kdyno push --upgrade` changes them, and then all who use it need this kdyno"
+        )
+
+
+def prepare(connection: Connection, where: str, *, upgrade: bool = False) -> str | None:
+    """Makes the tables of an empty database, or ``upgrade``s older ones, within the transaction.
+
+    The version that was there before; UsageError where it is another and ``upgrade`` is not set."""
+    version = revision(connection)
+    if version is not None and (version >= HEAD or not upgrade):
+        require(connection, where)
+        return version
+    if connection.dialect.name == "postgresql":
+        connection.execute(sql(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+        version = revision(connection)  # somebody may have been quicker
+    if version is None:
+        if inspect(connection).has_table(RUNS.name):
+            raise UsageError(
+                f"{where} has a table {RUNS.name!r} that is not kdyno's; give a database of its own"
+            )
+        create(connection)
+    elif version != HEAD:
+        from alembic import command  # slow to import, and hardly ever needed
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, HEAD)
+    return version
+
+
+def create(connection: Connection) -> None:
+    """Today's tables, in an empty database."""
+    METADATA.create_all(connection)
+    versions = Table(VERSIONS, MetaData(), Column("version_num", Text, nullable=False))
+    versions.create(connection)
+    connection.execute(versions.insert(), {"version_num": HEAD})
+
+
+# From a run to its rows.
 
 
 def identity_of(manifest: Manifest, experiment_text: str) -> str:
@@ -117,7 +307,10 @@ def facts_of(
 ) -> Facts:
     """What is known without reading the boots."""
     guest, host = manifest.machine, manifest.host
-    cpus, memory_bytes = host.get("cpus"), host.get("memory_bytes")
+    words = ("cpu_model", "host_arch")
+    of_host: dict[str, Any] = {key: str(host.get(key) or "")[:_INDEXED] for key in words}
+    numbers = {key: host.get(key) for key in ("cpus", "memory_bytes")}
+    of_host |= {key: own for key, own in numbers.items() if isinstance(own, float)}
     return Facts(
         identity,
         name,
@@ -131,10 +324,7 @@ def facts_of(
         baseline=manifest.baseline,
         kind=guest.kind,
         emulator=guest.emulator,
-        cpu_model=str(host.get("cpu_model") or "")[:_INDEXED],
-        host_arch=str(host.get("host_arch") or "")[:_INDEXED],
-        cpus=cpus if isinstance(cpus, float) else None,
-        memory_bytes=memory_bytes if isinstance(memory_bytes, float) else None,
+        **of_host,
         guest_cpus=guest.cpus if guest.built else None,
         guest_memory_bytes=guest.memory_bytes if guest.built else None,
         counts=Counter(
@@ -154,7 +344,7 @@ def kernels_of(run: Run, manifest: Manifest, verdict: Verdict | None) -> list[Ke
         image: dict[str, Any] = {}
         with suppress(ToolError):
             image = run.image(variant)
-        version: str = label_of(run, manifest, variant)
+        version = label_of(run, manifest, variant)
         if version == variant:
             version = str(image.get("release") or image.get("version") or "")
         source, digest = str(image.get("source") or ""), manifest.images.get(variant, "")
@@ -200,12 +390,11 @@ def scores_of_verdict(verdict: Verdict) -> list[Score]:
 
 
 def series_in(samples: Samples) -> list[Series]:
-    result = []
+    series = []
     for (suite, case, variant), blocks in samples.scores.items():
-        order = sorted(blocks)
         names = (text(suite), text(case), text(variant))
-        result.append(Series(*names, order, [blocks[block] for block in order]))
-    return result
+        series.append(Series(*names, sorted(blocks), [blocks[at] for at in sorted(blocks)]))
+    return series
 
 
 def text(value: Any) -> str:
@@ -242,11 +431,10 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 def read_row(kind: type[T], row: Any) -> T | None:
     """A row of a table as one of these dataclasses; None for one that is odd."""
-    try:
+    with suppress(ValidationError):
         value: T = _adapter(kind).validate_python(row._asdict())
-    except ValidationError:
-        return None
-    return value
+        return value
+    return None
 
 
 def read_facts(row: Any) -> Facts | None:
@@ -265,15 +453,15 @@ def read_score(row: Any) -> Score | None:
     score = read_row(Score, row)
     if score is None:
         return None
-    if not _is_interval(score.low, score.high):
+
+    def odd(low: float | None, high: float | None) -> bool:
+        # SQLite may have the text "Infinity".
+        return low is None or high is None or not 0 < low <= high < math.inf
+
+    if odd(score.low, score.high):
         score = replace(score, low=None, high=None)
-    if score.ratio is None or not _is_interval(score.ratio, score.ratio):
-        score = replace(score, ratio=None, ratio_low=None, ratio_high=None)
-    elif not _is_interval(score.ratio_low, score.ratio_high):
+    if odd(score.ratio, score.ratio):
+        score = replace(score, ratio=None)
+    if score.ratio is None or odd(score.ratio_low, score.ratio_high):
         score = replace(score, ratio_low=None, ratio_high=None)
     return score
-
-
-def _is_interval(low: float | None, high: float | None) -> bool:
-    """SQLite may have the text "Infinity"."""
-    return low is not None and high is not None and 0 < low <= high < math.inf
