@@ -28,8 +28,7 @@ from benchmarks.figure import Figure, boots_of, main, run_of, timed
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
 from kdyno.fleet.engine import Commands, Job, Settings
-from kdyno.fleet.union import Union
-from kdyno.fleet.waves import Controller, Place, Record
+from kdyno.fleet.waves import Controller, Place, Record, Union
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
 from kdyno.measure.execution import manifest_of

@@ -21,8 +21,7 @@ from site_runs import at_once, small
 from kdyno.errors import ToolError, UsageError
 from kdyno.fleet import waves
 from kdyno.fleet.engine import LATE_S, Commands, Engine, Job, Settings, settings
-from kdyno.fleet.union import Shard, Union
-from kdyno.fleet.waves import Building, Controller, Place, Record
+from kdyno.fleet.waves import Controller, Place, Record, Shard, Union, build
 from kdyno.measure.loop import Status
 from kdyno.paths import state_root
 from kdyno.store.boot import BootRecord
@@ -415,44 +414,33 @@ def test_the_record_of_a_run(fleet: Fleet, tmp_path: Path) -> None:
 
 @dataclass
 class Builder:
-    """Nodes on which `kdyno build` says what there is. ``lost``: jobs that leave nothing."""
+    """Nodes on which `kdyno build` answers. ``lost``: jobs that leave nothing."""
 
     folder: Path
-    digests: dict[str, str]
-    there: frozenset[str] = frozenset()
-    broken: frozenset[str] = frozenset()
+    answer: bytes = b'{"images": {"stock": {}, "mine": {}}, "failed": {"avx": "skipped: no AVX"}}'
     lost: frozenset[int] = frozenset()
-    asked: list[str] = field(default_factory=list)
+    late_s: float = 0.0
+    now_s: float = 0.0
+    said: list[str] = field(default_factory=list)
+    commands: list[list[str]] = field(default_factory=list)
 
     def submit(
         self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
     ) -> list[Job]:
-        made = []
+        number = len(self.commands)
+        (((*command,),),) = work
+        self.commands.append(command)
         self.folder.mkdir(exist_ok=True)
-        for ((*command,),) in work:
-            number = len(self.asked)
-            what = "plan" if "--dry-run" in command else option(command, "--variant")
-            self.asked.append(what)
-            job = Job(str(number), self.folder / f"{number}.json")
-            made.append(job)
-            job.state, job.lost = "NODE_FAIL", True
-            if number in self.lost:
-                continue
+        job = Job(str(number), self.folder / f"{number}.json", "NODE_FAIL", lost=True)
+        if number not in self.lost:
             job.outcome.write_text('{"node": "n1", "status": 0}')
-            self.say(what, Path(option(command, "--json")))
-        return made
+            self.sleep(0.0)
+        return [job]
 
-    def say(self, what: str, file: Path) -> None:
-        if what == "plan":
-            images: dict[str, Any] = {
-                name: {"digest": digest, "built": digest in self.there}
-                for name, digest in self.digests.items()
-            }
-            file.write_text(json.dumps({"images": images, "failed": {"avx": "skipped: no AVX"}}))
-        else:
-            failed = {what: f"{what} did not build"} if what in self.broken else {}
-            images = {} if failed else {what: {"seconds": 3.2}}
-            file.write_text(json.dumps({"images": images, "failed": failed}))
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        if self.now_s >= self.late_s:
+            Path(option(self.commands[-1], "--json")).write_bytes(self.answer)
 
     def look(self, jobs: Iterable[Job]) -> None: ...
 
@@ -460,96 +448,36 @@ class Builder:
 
     def cancel_label(self) -> None: ...
 
-
-def built(builder: Builder, said: Callable[[str], None] = lambda _: None) -> Building:
-    return Building(builder, ["mine.toml"], "stock", builder.folder / "b", said, lambda _s: None)
-
-
-DIGESTS = {"mine": "2", "stock": "1", "same": "2", "copy": "1", "other": "3"}
+    def built(self) -> tuple[list[str], dict[str, str]]:
+        folder = self.folder / "b"
+        return build(self, ["mine.toml"], folder, self.said.append, self.sleep, lambda: self.now_s)
 
 
-def test_the_trunk_is_built_first_and_no_image_twice(tmp_path: Path) -> None:
-    builder = Builder(tmp_path / "jobs", DIGESTS)
-    found = built(builder).run()
-    assert builder.asked == ["plan", "stock", "mine", "other"]
-    assert found == (list(DIGESTS), {"avx": "skipped: no AVX"})
-    builder = Builder(tmp_path / "jobs", DIGESTS, there=frozenset("12"))
-    built(builder).run()
-    assert builder.asked == ["plan", "other"]
+BUILT = ["stock", "mine"], {"avx": "skipped: no AVX"}
 
 
-def test_a_kernel_that_does_not_build(tmp_path: Path) -> None:
-    said: list[str] = []
-    builder = Builder(tmp_path / "jobs", DIGESTS, broken=frozenset({"mine"}))
-    names, failed = built(builder, said.append).run()
-    assert names == ["stock", "copy", "other"]
-    assert failed["same"] == failed["mine"] == "mine did not build"
-    assert said == [
-        "kernels: plan by job 0",
-        "kernels: stock by job 1",
-        "stock: built in 3 s",
-        "kernels: mine by job 2, other by job 3",
-        "mine did not build",
-        "other: built in 3 s",
-    ]
-
-
-def test_a_building_node_that_dies(tmp_path: Path) -> None:
-    builder = Builder(tmp_path / "jobs", DIGESTS, lost=frozenset({1, 3}))
-    assert built(builder).run()[0] == list(DIGESTS)
-    assert builder.asked == ["plan", "stock", "stock", "mine", "other", "mine"]
-    builder = Builder(tmp_path / "more", DIGESTS, lost=frozenset({1, 2, 3}))
-    with pytest.raises(ToolError, match=r"not built: job 3: it ended .* \(node_fail\)"):
-        built(builder).run()
-
-
-@pytest.mark.parametrize("late_s", [30.0, 90.0])
-def test_an_answer_that_is_seen_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late_s: float
-) -> None:
-    builder, now_s = Builder(tmp_path / "jobs", DIGESTS), 0.0
-    building = built(builder)
-    answer = building._answer
-
-    def sleep(seconds: float) -> None:
-        nonlocal now_s
-        now_s += seconds
-
-    building.sleep, building.clock = sleep, lambda: now_s
-    monkeypatch.setattr(building, "_answer", lambda name: None if now_s < late_s else answer(name))
-    if late_s < 60:
-        assert building.run()[0] == list(DIGESTS)
-    else:
-        with pytest.raises(ToolError, match=r"not built: .* is not seen here"):
-            building.run()
-    assert builder.asked[:2] == (["plan", "stock"] if late_s < 60 else ["plan"])
+@pytest.mark.parametrize(("late_s", "lost"), [(0, ()), (0, (0, 1)), (30, ())])
+def test_kernels_are_built_by_a_job(tmp_path: Path, late_s: float, lost: Sequence[int]) -> None:
+    """Lost ones are submitted again; what a node wrote may be seen late."""
+    builder = Builder(tmp_path / "jobs", late_s=late_s, lost=frozenset(lost))
+    assert builder.built() == BUILT and len(builder.commands) == len(lost) + 1
+    assert builder.commands[0][3:6] == ["kdyno", "build", "mine.toml"]
+    assert builder.said[-1] == f"kernels: built by job {len(lost)}"
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("message", "about"),
     [
-        b"{}",
-        b"[" * 100_000,
-        b'{"images": {"mine": {"digest": 1}}, "failed": {}}',
-        b'{"images": {"mine": {"digest": "2", "built": true}}, "failed": []}',
-        b'{"images": {"other": {"seconds": 3}}, "failed": {}}',
-        b'{"images": {"mine": {"seconds": 1e999}}, "failed": {}}',
+        (r"not built: job 2: it ended .* \(node_fail\)", {"lost": frozenset({0, 1, 2})}),
+        (r"not built: .* is not seen here", {"late_s": 90.0}),
+        (r"\.json: damaged: ", {"answer": b"{}"}),
+        (r"\.json: damaged: ", {"answer": b"[" * 100_000}),
+        (r"\.json: damaged: ", {"answer": b'{"images": {"mine": {}}, "failed": []}'}),
     ],
 )
-def test_an_answer_that_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes
-) -> None:
-    builder = Builder(tmp_path / "jobs", DIGESTS)
-    say = builder.say
-
-    def odd(what: str, file: Path) -> None:
-        say(what, file)
-        if what == "mine":
-            file.write_bytes(answer)
-
-    monkeypatch.setattr(builder, "say", odd)
-    with pytest.raises(ToolError, match=r"\.json: damaged: "):
-        built(builder).run()
+def test_kernels_that_no_job_builds(tmp_path: Path, message: str, about: dict[str, Any]) -> None:
+    with pytest.raises(ToolError, match=message):
+        Builder(tmp_path / "jobs", **about).built()
 
 
 def test_settings(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from kdyno.experiment import overrides as overriding
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import apply
 from kdyno.fleet.engine import FILE, Engine, settings
-from kdyno.fleet.union import Union
-from kdyno.fleet.waves import Building, Controller, Place, Record, label_of
+from kdyno.fleet.waves import Controller, Place, Record, Union, build, label_of
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
 from kdyno.machines.kinds import KINDS
@@ -91,7 +90,7 @@ def _executed(
                 again = f"kdyno run --resume {run.name}{where(run.path.parent)}"
                 listener.notify(f"its jobs are cancelled; `{again}` goes on with this run")
             raise
-        union.settle()
+        union.save()
         union.save_images(map(place.shard, place.numbers()))
         verdict = verdict_of(run, Question.of(union.manifest), stopped)
         verdict = worded(verdict, union.manifest)
@@ -118,8 +117,7 @@ def _measured(
     if not record.built:
         folder = place.path / "built"
         chosen = [word for name in options.overrides.variants for word in ("--variant", name)]
-        building = Building(engine, [*words, *chosen], experiment.baseline, folder, listener.notify)
-        names, failed = building.run()
+        names, failed = build(engine, [*words, *chosen], folder, listener.notify)
         if len(names) < 2 and not experiment.measure.calibrate:
             why = "; ".join(f"{name}: {why}" for name, why in failed.items())
             raise UsageError(f"nothing to compare: no variant but the baseline is left ({why})")

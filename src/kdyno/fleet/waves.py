@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A run in jobs: kernels built by jobs, then waves of jobs that measure, until enough is known.
+"""A run in jobs: kernels built by a job, then waves of jobs that measure, until enough is known.
 
 A wave is as many jobs as there are nodes, of as many groups each. Their groups are taken up as they
 come; when all jobs of a wave are over, the next wave measures what is missing. A group counts when
@@ -11,19 +11,19 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import LATE_S, PYTHON, Engine, Job, Settings
-from kdyno.fleet.union import Shard, Union
 from kdyno.judge.judging import look
 from kdyno.judge.pairs import Question
 from kdyno.measure.loop import Key, Status, left_s
@@ -31,9 +31,13 @@ from kdyno.reading.checked import FromTool
 from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect
 from kdyno.store import reading
+from kdyno.store.boot import BootRecord
+from kdyno.store.comparable import common_facts, difference, machine_of
 from kdyno.store.folder import Folder
+from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
-from kdyno.store.run import BEGUN, Note, open_run
+from kdyno.store.run import BEGUN, Damaged, Note, Run, RunWriter, list_runs, open_run
+from kdyno.store.samples import Gathering, Samples
 
 FOLDER = ".fleet"
 """Of a folder of runs."""
@@ -126,121 +130,203 @@ def label_of(run: Path) -> str:
     return f"kdyno-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
-class Image(reading.Record):
-    """Of `kdyno build`: what it plans has ``digest`` and ``built``, what it built ``seconds``."""
-
-    digest: str = ""
-    built: bool = False
-    seconds: reading.Seconds = 0.0
-
-
 class Images(reading.Record):
     """What `kdyno build --json` writes."""
 
-    images: dict[reading.Name, Image]
+    images: dict[reading.Name, Any]
     failed: dict[reading.Name, reading.Text]
 
 
-@dataclass
-class Building:
-    """Kernels built by jobs: the trunk first, then one job for each image that is missing.
+def build(
+    engine: Engine,
+    words: Sequence[str],
+    folder: Path,
+    notify: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[list[str], dict[str, str]]:
+    """(variants that have an image, variant → why it has none), built by one job: each begins at
+    the objects of the one before it. ``words``: of `kdyno build`; ``folder``: for the answer.
 
-    A node is asked which images there are to be, since its compiler is part of them. Variants with
-    the same image get one job. ``words``: of `kdyno build`; ``folder``: for the jobs' answers."""
-
-    engine: Engine
-    words: Sequence[str]
-    baseline: str
-    folder: Path
-    notify: Callable[[str], None]
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
-
-    def run(self) -> tuple[list[str], dict[str, str]]:
-        """(variants that have an image, variant → why it has none). ToolError, with the node's
-        words, where the baseline has none, and where jobs are lost again and again."""
-        plan = self._answers({"plan": ["--dry-run"]})["plan"]
-        failed = dict(plan.failed)
-        missing = {name: image.digest for name, image in plan.images.items() if not image.built}
-        first = {digest: name for name, digest in reversed(missing.items())}
-        if self.baseline in missing:
-            first.pop(missing[self.baseline])
-            failed |= self._build([self.baseline])
-            first[missing[self.baseline]] = self.baseline
-        failed |= self._build(sorted({*first.values()} - {self.baseline}))
-        # Who shares an image shares why there is none.
-        alike = {name: first[digest] for name, digest in missing.items()}
-        failed |= {name: failed[other] for name, other in alike.items() if other in failed}
-        return [name for name in plan.images if name not in failed], failed
-
-    def _build(self, names: Sequence[str]) -> dict[str, str]:
-        """Variant → why it was not built."""
-        failed = {}
-        for name, answer in self._answers({name: ["--variant", name] for name in names}).items():
-            if (why := answer.failed.get(name)) is not None:
-                failed[name] = why
-                self.notify(why)
-            elif (image := answer.images.get(name)) is not None:
-                self.notify(f"{name}: built in {image.seconds:.0f} s")
-            else:
-                raise ToolError(f"{self._file(name)}: damaged: nothing is said of {name}")
-        return failed
-
-    def _answers(self, options: dict[str, list[str]]) -> dict[str, Images]:
-        """Name → the answer of `kdyno build` with these options, by a job each; a lost one is
-        submitted again."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for name in options:
-            self._file(name).unlink(missing_ok=True)
-        answers: dict[str, Images] = {}
-        for attempt in range(1, _BUILD_TRIES + 1):
-            left = [name for name in options if name not in answers]
-            if not left:
-                break
-            command = [*PYTHON, "kdyno", "build", *self.words]
-            work = [[[*command, *options[name], "--json", str(self._file(name))]] for name in left]
-            jobs = dict(zip(left, self.engine.submit(work), strict=True))
-            self.notify(f"kernels: {', '.join(f'{key} by job {jobs[key].name}' for key in left)}")
-            answers |= self._wait(jobs)
-            for name, job in jobs.items():
-                if name not in answers:
-                    why = job.failure() or f"{self._file(name)} is not seen here"
-                    # A node that answers would answer the same again.
-                    if attempt == _BUILD_TRIES or job.node:
-                        raise ToolError(f"the kernels were not built: {why}")
-                    self.notify(why)
-        return {name: answers[name] for name in options}
-
-    def _wait(self, jobs: dict[str, Job]) -> dict[str, Images]:
-        """Their answers, when all are over and what those that went well wrote can be read here."""
-        answers: dict[str, Images] = {}
-        waiting, over_s = dict(jobs), dict[str, float]()
+    A lost job is submitted again. ToolError, with the node's words, where the baseline has no
+    image, and where jobs are lost again and again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "images.json"
+    command = [*PYTHON, "kdyno", "build", *words, "--json", str(file)]
+    for attempt in range(1, _BUILD_TRIES + 1):
+        file.unlink(missing_ok=True)
+        (job,) = engine.submit([[command]])
+        notify(f"kernels: built by job {job.name}")
         try:
-            while waiting:
-                self.engine.look(waiting.values())
-                now_s = self.clock()
-                for name, job in [(name, job) for name, job in waiting.items() if job.done]:
-                    since_s = over_s.setdefault(name, now_s)
-                    if (answer := self._answer(name)) is not None:
-                        answers[name] = answer
-                    elif job.well and now_s - since_s < LATE_S:
-                        continue
-                    del waiting[name]
-                if waiting:
-                    self.sleep(_LOOK_EVERY_S)
+            while not job.done:
+                engine.look([job])
+                sleep(_LOOK_EVERY_S)
         finally:
-            self.engine.cancel([job for job in jobs.values() if not job.done])
-        return answers
+            engine.cancel([] if job.done else [job])
+        late_s = clock() + LATE_S
+        while job.well and not file.exists() and clock() < late_s:
+            sleep(_LOOK_EVERY_S)
+        if file.exists():
+            with Folder.open(folder) as inside:
+                answer = parse(Images, inside.read(file.name, _LIMIT_BYTES), file)
+            return list(answer.images), answer.failed
+        why = job.failure() or f"{file} is not seen here"
+        # A node that answers would answer the same again.
+        if attempt == _BUILD_TRIES or job.node:
+            break
+        notify(why)
+    raise ToolError(f"the kernels were not built: {why}")
 
-    def _file(self, name: str) -> Path:
-        return self.folder / f"{sha256(name.encode()).hexdigest()[:16]}.json"
 
-    def _answer(self, name: str) -> Images | None:
-        file = self._file(name)
-        if not file.exists():
+@dataclass
+class Shard:
+    """What one job measures, seen from outside: a run of its own, in a folder of runs.
+
+    A group is in it whole or not at all, so what a lost job had measured before counts. Every boot
+    of the joined run names its shard and its boot there, so that each is taken up once."""
+
+    number: int
+    folder: Path
+    run: Run | None = None
+    machine: str = ""
+    """Empty before its first boot was taken up."""
+    names: set[str] = field(default_factory=set)
+    """Folders of its boots that were taken up."""
+
+    def fresh(self) -> list[BootRecord]:
+        """Its boots that were not taken up before, in the order in which they were measured."""
+        if self.run is None:
+            runs = list_runs(self.folder)
+            if not runs:
+                return []
+            self.run = runs[0]
+        boots = list(self.run.boots(self.names))
+        # What cannot be read was whole when it got its name, and will not get better.
+        whole = [boot for boot in boots if isinstance(boot, BootRecord)]
+        self.names |= {boot.name for boot in boots if isinstance(boot, Damaged)}
+        self.names |= {boot.folder_name for boot in whole}
+        return whole
+
+    def manifest(self) -> Manifest | None:
+        """As it is now; None where it has none yet."""
+        try:
+            return self.run.manifest() if self.run is not None else None
+        except KdynoError:
             return None
-        with Folder.open(file.parent) as folder:
-            return parse(Images, folder.read(file.name, _LIMIT_BYTES), file)
+
+
+class Union:
+    """``writer``: of a run that is not finished, with what an earlier controller took up."""
+
+    def __init__(self, writer: RunWriter) -> None:
+        self._writer = writer
+        self.manifest = writer.run.manifest()
+        self.blocks: list[tuple[str, ...]] = []
+        """Variants of every block, in the order of their boots."""
+        self.boots = 0
+        self._gathered = Gathering()
+        self._places: dict[str, int] = {}
+        """SHARD/BLOCK → block of this run."""
+        self._names: dict[int, set[str]] = {}
+        """Shard → folders of its boots that are here."""
+        self._first: Manifest | None = None
+        self._text = writer.run.experiment_text()
+        for boot in writer.run.boots():
+            if isinstance(boot, BootRecord):
+                number, _, rest = boot.job.shard.partition("/")
+                place, _, name = rest.partition("/")
+                if number.isascii() and number.isdigit():
+                    self._names.setdefault(int(number), set()).add(name)
+                    self._places[f"{number}/{place}"] = boot.block
+                self._count(boot)
+
+    @property
+    def run(self) -> Run:
+        return self._writer.run
+
+    def shard(self, number: int, folder: Path) -> Shard:
+        """A shard of which this run may have boots."""
+        return Shard(number, folder, names=set(self._names.get(number, ())))
+
+    def take(self, shard: Shard) -> int:
+        """Takes up what the shard has by now; how many blocks are new.
+
+        ToolError where it measured something else than the others."""
+        boots = shard.fresh()
+        if shard.run is None:
+            return 0
+        if shard.names and not shard.machine:
+            self._check(shard, shard.run)
+        before, moved = len(self.blocks), []
+        for index, boot in enumerate(boots, self.boots):
+            place = f"{shard.number}/{boot.block}"
+            update = {
+                "index": index,
+                "block": self._places.setdefault(place, len(self._places)),
+                "machine": shard.machine,
+                "shard": f"{place}/{boot.folder_name}",
+            }
+            job = boot.job.model_copy(update=update)
+            moved.append((boot.model_copy(update={"job": job}), shard.run.console(boot)))
+        if moved:
+            self._writer.add_boots(moved)
+        for boot, _console in moved:
+            self._count(boot)
+        return len(self.blocks) - before
+
+    def samples(self) -> Samples:
+        return self._gathered.samples()
+
+    def failed(self, why: dict[str, str]) -> None:
+        """Variants that were given up somewhere."""
+        if more := {name: text for name, text in why.items() if name not in self.manifest.failed}:
+            self.save(failed={**self.manifest.failed, **more})
+
+    def save(self, **changed: object) -> None:
+        """The manifest on disk, with these fields changed."""
+        update = {"blocks": tuple(self.blocks), **changed}
+        self.manifest = self.manifest.model_copy(update=update)
+        self._writer.save_manifest(self.manifest)
+
+    def save_images(self, folders: Iterable[Path]) -> None:
+        """How the kernels were built, as the first shard with these images says it."""
+        for run in (run for folder in folders for run in list_runs(folder)):
+            if run.manifest().images == self.manifest.images:
+                for variant in self.manifest.images:
+                    self._writer.save_image(variant, run.image(variant))
+                return
+
+    def _count(self, boot: BootRecord) -> None:
+        self.boots = max(self.boots, boot.index + 1)
+        self.blocks += [()] * (boot.block + 1 - len(self.blocks))
+        self.blocks[boot.block] += (boot.variant,)
+        self._gathered.add(boot)
+
+    def _check(self, shard: Shard, run: Run) -> None:
+        """That it measures what the others do; what only it knows of the run is taken over."""
+        manifest = run.manifest()  # what the probe saw is in it by now
+        machine = machine_of(run, manifest)
+        if run.experiment_text() != self._text:
+            raise ToolError(
+                f"{self.manifest.origin} was changed since the run began: {machine} measures "
+                "something else. Begin a new run, or put the file back and go on with --resume"
+            )
+        if self._first is None:
+            self._first = manifest
+            keys = ("images", "cases", "machine", "variants", "interleave")
+            taken = {key: getattr(manifest, key) for key in keys}
+            self.manifest = self.manifest.model_copy(update=taken)
+        elif what := difference(self._first, manifest):
+            raise ToolError(
+                f"{machine} measured something else than the nodes before it: the {what} "
+                f"{'are' if what[-1] == 's' else 'is'} not theirs. `kdyno doctor --on` compares "
+                "nodes; [fleet] constraint chooses like ones"
+            )
+        if machine not in self.manifest.machines:
+            machines = {**self.manifest.machines, machine: manifest.host}
+            update = {"machines": machines, "host": common_facts(list(machines.values()))}
+            self.manifest = self.manifest.model_copy(update=update)
+        shard.machine = machine
 
 
 @dataclass
@@ -392,7 +478,7 @@ class Controller:
                 self.sleep(_LOOK_EVERY_S)
             for part in parts:
                 self.union.take(part.shard)
-            self.union.settle()
+            self.union.save()
         self._save(spent_s=self._spent_s())
         self._began_s = None
 

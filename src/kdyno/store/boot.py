@@ -74,7 +74,7 @@ class BootJob(Record):
     machine: Annotated[str, Field(max_length=200)] = ""
     """On which of several it ran, as ``Manifest.machines`` calls it; empty: the run had one."""
     shard: Annotated[str, Field(max_length=300)] = ""
-    """Of a run in jobs: which boot of which job it was, see fleet/union.py."""
+    """Of a run in jobs: which boot of which job it was, see fleet/waves.py."""
     layout: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Which of several links of the variant's code was booted, from 1; 0: there is one."""
     started_at: Name = "unknown"

@@ -198,7 +198,7 @@ def listed(connection: Connection, wanted: Wanted) -> list[Facts]:
 def of_runs(
     connection: Connection, wanted: Wanted, table: Table, read: Callable[[Any], T | None]
 ) -> Mapping[str, Sequence[T]]:
-    """Identity of a run → its rows of a table, in the run's order. ``read`` gives None for odd ones."""
+    """Identity of a run → its rows of a table, in order; ``read`` gives None for an odd one."""
     numbers = _numbers(wanted)
     query = (
         select(RUNS.c.identity, *(column for column in table.c if column.name not in _OUR_OWN))
