@@ -27,7 +27,7 @@ from kdyno.measure.builder import build_all, check
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root, data_root
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.suites.record import Sample
+from kdyno.suites.protocol import Sample
 from kdyno.verbs.subject import load
 
 EXPERIMENTS = data_root() / "experiments"

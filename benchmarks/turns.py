@@ -41,7 +41,7 @@ from kdyno.stats.effect import PairedEffect
 from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Gathering, Key
 from kdyno.store.verdict import Verdict
-from kdyno.suites import record
+from kdyno.suites import protocol as record
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.subject import load
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from kdyno.machines.machine import Outcome
-from kdyno.suites.record import Sample
+from kdyno.suites.protocol import Sample
 
 FORGED = (777_000_000, 1_000_000)
 _SOURCE = Path(__file__).with_name("attacks") / "from_a_guest.c"

@@ -20,8 +20,7 @@ from kdyno.errors import ToolError
 from kdyno.machines.machine import Can, Footprint, Listener, Outcome, Plan, Programs
 from kdyno.store.boot import BootHost
 from kdyno.store.verdict import Flag
-from kdyno.suites.protocol import Reader
-from kdyno.suites.record import Record
+from kdyno.suites.protocol import Reader, Record
 
 BOOT_S = 0.2
 HAND_OVER_S = 0.0002

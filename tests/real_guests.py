@@ -15,7 +15,7 @@ from kdyno.machines.program import guest_program
 from kdyno.machines.uml import UmlBoot
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job
-from kdyno.suites.record import Sample
+from kdyno.suites.protocol import Sample
 
 __all__ = ["Image", "Outcome"]
 

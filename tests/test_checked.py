@@ -21,7 +21,7 @@ from kdyno.machines.guest import supervisor_report
 from kdyno.paths import data_root
 from kdyno.reading.checked import FromFile, check, values, values_in
 from kdyno.report.site import place
-from kdyno.suites.record import Nonsense, decode
+from kdyno.suites.protocol import Nonsense, decode
 
 
 class Part(FromFile):

@@ -35,8 +35,7 @@ from kdyno.store.boot import Sample as Stored
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import by_counter, find, load
 from kdyno.suites.job import CaseJob, Job, render
-from kdyno.suites.protocol import Transcript, parse
-from kdyno.suites.record import Sample
+from kdyno.suites.protocol import Reader, Sample, Transcript
 
 NONCE = "0123456789abcdef" * 2
 GUEST = data_root() / "guest"
@@ -119,7 +118,9 @@ def counted(program: Path, job: Job) -> Transcript:
     words = [program, "job", f"/proc/self/fd/{memory}"]
     done = subprocess.run(words, capture_output=True, timeout=60, pass_fds=[memory], check=False)
     os.close(memory)
-    transcript = parse(done.stdout.split(b"\n"), NONCE, len(job.cases))
+    reader = Reader(NONCE, len(job.cases))
+    reader.feed(done.stdout)
+    transcript = reader.finish()
     if transcript.fatal and "may not be counted" in transcript.fatal:
         pytest.skip(transcript.fatal)
     return transcript

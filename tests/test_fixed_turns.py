@@ -21,7 +21,7 @@ from kdyno.measure.execution import Listener, Options
 from kdyno.measure.turns import LONGEST_S, TURN_S
 from kdyno.store.run import create_run
 from kdyno.suites.job import CaseJob, Job
-from kdyno.suites.record import Done, Sample
+from kdyno.suites.protocol import Done, Sample
 
 SPEEDS = {"stock": 1.0, "mine": 0.5}
 JOBS = (

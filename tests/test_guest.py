@@ -16,8 +16,7 @@ import pytest
 
 from kdyno.paths import data_root
 from kdyno.suites.job import CaseJob, Job, render
-from kdyno.suites.protocol import Transcript, parse
-from kdyno.suites.record import CaseError, Sample, Skip
+from kdyno.suites.protocol import CaseError, Reader, Sample, Skip, Transcript
 
 NONCE = "0123456789abcdef" * 2
 GUEST = data_root() / "guest"
@@ -152,7 +151,9 @@ def worked_off(program: Path, tmp_path: Path, job: Job) -> Transcript:
     path = tmp_path / "job"
     path.write_text(render(job, NONCE))
     done = subprocess.run([program, "job", path], capture_output=True, timeout=60, check=False)
-    return parse(done.stdout.splitlines(), NONCE, len(job.cases))
+    reader = Reader(NONCE, len(job.cases))
+    reader.feed(done.stdout)
+    return reader.finish()
 
 
 def test_a_whole_job_survives_its_bad_cases(program: Path, tmp_path: Path) -> None:

@@ -23,8 +23,7 @@ from kdyno.measure.vocabulary import vocabulary
 from kdyno.store.boot import BootHost
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import Job
-from kdyno.suites.protocol import Transcript
-from kdyno.suites.record import Hello, Nonsense, read
+from kdyno.suites.protocol import Hello, Nonsense, Transcript, read
 
 TEXT = """
 name = "copies"

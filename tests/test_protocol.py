@@ -10,18 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdyno.suites.protocol import ANOMALIES_KEPT, LINE_BYTES_MAX, Reader, parse
-from kdyno.suites.record import (
+from kdyno.suites.protocol import (
+    ANOMALIES_KEPT,
+    LINE_BYTES_MAX,
     Begin,
     Bye,
     CaseError,
     Done,
     Hello,
     Mark,
+    Reader,
     Ready,
     Record,
     Sample,
     Skip,
+    Transcript,
     Turn,
 )
 
@@ -54,6 +57,12 @@ def bye(seq: int) -> dict[str, Any]:
 
 def lines(*records: dict[str, Any] | bytes) -> list[bytes]:
     return [one if isinstance(one, bytes) else json.dumps(one).encode() for one in records]
+
+
+def parse(channel: list[bytes], nonce: str, cases: int) -> Transcript:
+    reader = Reader(nonce, cases)
+    reader.feed(b"".join(line + b"\n" for line in channel))
+    return reader.finish()
 
 
 GOOD = lines(
@@ -103,7 +112,7 @@ def test_silence_in_the_middle_names_the_running_case() -> None:
 
 def test_garbage_between_records_is_counted_and_costs_no_true_record() -> None:
     transcript = parse([b"Oops: 0002 \xff", *GOOD[:3], b"[[", *GOOD[3:]], NONCE, 3)
-    assert transcript.anomaly_texts == ("line 1: not UTF-8", "line 5: not JSON")
+    assert transcript.anomaly_texts == tuple(f"line {at}: not JSON in UTF-8" for at in (1, 5))
     assert transcript.results == parse(GOOD, NONCE, 3).results
     transcript = parse([b"#"] * 5000 + GOOD, NONCE, 3)
     assert transcript.results == parse(GOOD, NONCE, 3).results

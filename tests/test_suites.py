@@ -23,15 +23,17 @@ from kdyno.labs.published.article import load as load_article
 from kdyno.measure.bench import equip
 from kdyno.measure.boot import OUTPUT_KEPT, sample_flags, samples_of
 from kdyno.paths import data_root
-from kdyno.suites import record
+from kdyno.suites import protocol as record
 from kdyno.suites.catalogue import Case, CaseGroup, find, load, load_file
-from kdyno.suites.figure import MOST, NoFigure, read
 from kdyno.suites.job import CaseJob, Job, case_job, cases_of, in_place, jobs_of, render
 from kdyno.suites.protocol import Transcript
 from kdyno.suites.score import (
+    MOST,
     Index,
+    NoFigure,
     case_index,
     group_scores,
+    read,
     score_of,
     suite_index,
     unixbench_mean,
@@ -118,7 +120,7 @@ def test_a_user_s_file_joins_and_unknown_names_get_the_nearest(tmp_path: Path) -
     assert load([suite_file(tmp_path, GOOD)])["mine"].case("one").bench == "pipe"
     with pytest.raises(UsageError, match="already has suite 'run'"):
         load([suite_file(tmp_path, GOOD.replace("mine", "run", 1))])
-    with pytest.raises(UsageError, match=r"none\.toml: cannot read"):
+    with pytest.raises(UsageError, match=r"none\.toml: cannot be read"):
         load_file(tmp_path / "none.toml")
     with pytest.raises(UsageError, match="did you mean 'unixbench'"):
         find(SUITES, "unixbensh")

@@ -20,8 +20,7 @@ from kdyno.report import exporters, terminal
 from kdyno.store.boot import Sample as Stored
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import UNIT
-from kdyno.suites.protocol import Transcript
-from kdyno.suites.record import CaseError, Sample
+from kdyno.suites.protocol import CaseError, Sample, Transcript
 from kdyno.suites.score import steady
 
 PART, HALF = Tally(user=400, kernel=600), Tally(user=200, kernel=300)

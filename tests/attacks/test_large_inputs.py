@@ -23,7 +23,7 @@ from kdyno.kernels.source import fetch, parse
 from kdyno.kernels.sources import archive
 from kdyno.kernels.sources import tree as trees
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.suites import figure
+from kdyno.suites import score as figure
 from kdyno.suites.catalogue import Case, load, load_file
 
 HEAD = 'name = "x"\nquestion = "?"\nbaseline = "a"\n[kernel]\nsource = "debian:linux-source-7.3"\n'
@@ -110,7 +110,7 @@ def test_a_file_of_100_gb_is_no_routine_and_no_suite(tmp_path: Path, name: str) 
     path = tmp_path / name
     with path.open("wb") as file:
         file.truncate(100 << 30)
-    with pytest.raises(UsageError, match=r"at most 1048576 bytes|larger than 1 MB"):
+    with pytest.raises(UsageError, match=r"at most 1048576 bytes|more than 1 MiB"):
         find_routine(str(path)) if name == "mine.S" else load_file(path)
 
 

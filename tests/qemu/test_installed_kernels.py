@@ -15,7 +15,7 @@ from kdyno.kernels.image import Image
 from kdyno.labs.profile.annotate import _disassembled
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.paths import cache_root
-from kdyno.suites.record import Sample
+from kdyno.suites.protocol import Sample
 
 pytestmark = [
     *(pytest.mark.qemu, pytest.mark.uml),

@@ -29,7 +29,7 @@ from kdyno.measure.bench import Bench, bench_of
 from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.store.verdict import Verdict
-from kdyno.suites.record import CaseError, Sample
+from kdyno.suites.protocol import CaseError, Sample
 from kdyno.verbs.subject import load
 
 EXPERIMENT = Path(__file__).with_name("known.toml")

@@ -11,7 +11,7 @@ from descendants import adopt
 from real_kernels import built_kernels
 
 from kdyno.kernels.image import Image
-from kdyno.suites.record import CaseError, Sample
+from kdyno.suites.protocol import CaseError, Sample
 
 HERE = Path(__file__).parent
 pytestmark = [

@@ -23,7 +23,7 @@ from kdyno.kernels.image import Image
 from kdyno.kernels.source import fetch, parse
 from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
-from kdyno.suites.record import Sample
+from kdyno.suites.protocol import Sample
 
 EXPERIMENT = Path(__file__).with_name("schedulers.toml")
 FORGETS = Path(__file__).with_name("forgets.bpf.c")

@@ -13,7 +13,7 @@ from kdyno.errors import ToolError
 from kdyno.kernels.sources import debian
 from kdyno.machines import userland
 from kdyno.paths import cache_root
-from kdyno.suites.record import Sample
+from kdyno.suites.protocol import Sample
 
 pytestmark = [
     *(pytest.mark.qemu, pytest.mark.uml, pytest.mark.slow),

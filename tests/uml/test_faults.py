@@ -19,7 +19,7 @@ from real_guests import Image, Outcome, case, command, folder_for_all, output_of
 from kdyno.machines.program import guest_program
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob
-from kdyno.suites.record import CaseError
+from kdyno.suites.protocol import CaseError
 
 pytestmark = pytest.mark.uml
 

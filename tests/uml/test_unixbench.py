@@ -16,10 +16,9 @@ from kdyno.machines.uml import UmlBoot
 from kdyno.paths import cache_root
 from kdyno.report.scores import tables
 from kdyno.suites.catalogue import Case, load
-from kdyno.suites.figure import read
 from kdyno.suites.job import CaseJob, Job, case_job
-from kdyno.suites.record import CaseError, Sample, Skip
-from kdyno.suites.score import score_of
+from kdyno.suites.protocol import CaseError, Sample, Skip
+from kdyno.suites.score import read, score_of
 
 pytestmark = pytest.mark.uml
 

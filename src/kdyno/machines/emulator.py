@@ -19,8 +19,7 @@ from kdyno.errors import ToolError
 from kdyno.kernels import cpu
 from kdyno.kernels.compiler import identify
 from kdyno.store.samples import APART
-from kdyno.suites.protocol import Result, Transcript
-from kdyno.suites.record import CaseError, Sample
+from kdyno.suites.protocol import CaseError, Result, Sample, Transcript
 from kdyno.suites.score import steady
 
 PROGRAM = "qemu-system-x86_64"

@@ -17,8 +17,7 @@ from kdyno.machines.facts import Facts
 from kdyno.store.boot import BootHost
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
-from kdyno.suites.protocol import Transcript
-from kdyno.suites.record import Record
+from kdyno.suites.protocol import Record, Transcript
 
 Listener = Callable[[str], None]
 """Called with the name of each case that begins."""

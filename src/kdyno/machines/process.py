@@ -27,8 +27,7 @@ from kdyno.errors import UsageError
 from kdyno.machines.machine import Listener, Outcome
 from kdyno.sandbox import FILTER
 from kdyno.suites.job import Job, in_place, render
-from kdyno.suites.protocol import Reader
-from kdyno.suites.record import Begin, Record
+from kdyno.suites.protocol import Begin, Reader, Record
 
 FIRST_WORD_S = 20.0
 """A kernel that has not reached the guest program by then hangs (0.1 s is usual)."""

@@ -22,7 +22,8 @@ from kdyno.machines.machine import Alive, Listener, Outcome, Plan, run_to_end
 from kdyno.measure.bench import COUNT_S, PARTS, Bench, plan_of
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import Manifest
-from kdyno.suites import figure, record
+from kdyno.suites import protocol as record
+from kdyno.suites import score as figure
 from kdyno.suites.catalogue import Case
 from kdyno.suites.job import CaseJob, render
 from kdyno.suites.protocol import Transcript

@@ -24,10 +24,10 @@ from kdyno.machines.machine import Alive, Clock, Machine, Outcome, Plan, Session
 from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.boot import Rounds, now, record_of
 from kdyno.store.boot import BootRecord
-from kdyno.suites import record
+from kdyno.suites import protocol as record
 from kdyno.suites.catalogue import Case
 from kdyno.suites.job import CaseJob
-from kdyno.suites.record import Record
+from kdyno.suites.protocol import Record
 
 TURN_S = 0.004
 """Aimed at. Shorter follows a restless machine better and costs more hand-overs."""

@@ -86,6 +86,7 @@ from kdyno.errors import UsageError
 from kdyno.experiment.model import one_group
 from kdyno.reading.checked import INSIDE, Closed, check, wrong
 from kdyno.reading.mistakes import among, quoted
+from kdyno.store import reading
 
 Better = Literal["higher", "lower"]
 PLACES = frozenset({"dir", "disk", "tree", "programs", "prepared"})
@@ -96,11 +97,10 @@ PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 UNIT = "instructions/operation"
 FIGURES = ("user", "kernel")
 """What a counted operation is made of, in the order in which it is shown."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _SETTING = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _COUNT = re.compile(r"[1-9][0-9]{0,11}")
 _SIZE = re.compile(r"([1-9][0-9]{0,5})([MG])")
-_LARGEST_BYTES = 1_000_000
+_LARGEST_BYTES = 1 << 20
 
 
 def placeholders(word: str) -> list[str]:
@@ -115,16 +115,15 @@ def in_words(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ..
     )
 
 
-def _some(text: str) -> str:
-    if not text.strip():
-        raise ValueError(f"{quoted(text)} says nothing")
-    return text
+def _matching(pattern: str, why: str) -> AfterValidator:
+    """A text that begins as the pattern says, else ``why``, behind the text."""
 
+    def matched(text: str) -> str:
+        if not re.match(pattern, text):
+            raise ValueError(f"{quoted(text)}{why}")
+        return text
 
-def _name(name: str) -> str:
-    if not _NAME.match(name):
-        raise ValueError(f"{quoted(name)}: a name has only a-z, 0-9, '.', '_' and '-'")
-    return name
+    return AfterValidator(matched)
 
 
 def _bytes(value: object) -> int:
@@ -154,8 +153,11 @@ def _table(of: Any) -> PlainValidator:
     return PlainValidator(lambda value: tuple(adapter.validate_python(value).items()))
 
 
-Some = Annotated[StrictStr, AfterValidator(_some)]
-CaseName = Annotated[StrictStr, AfterValidator(_name)]
+Some = Annotated[StrictStr, _matching(r"\s*\S", " says nothing")]
+CaseName = Annotated[
+    StrictStr,
+    _matching(r"[a-z0-9][a-z0-9._-]*\Z", ": a name has only a-z, 0-9, '.', '_' and '-'"),
+]
 Words = Annotated[tuple[Some, ...], Field(min_length=1)]
 Positive = Annotated[float, Strict(), Field(gt=0, lt=1e18)]
 Value = Annotated[str, BeforeValidator(_value)]
@@ -176,11 +178,9 @@ class Case(Closed):
     args: tuple[StrictStr, ...] = ()
     scale: Positive = 1.0
     control: Annotated[bool, Strict()] = False
-    """The kernel should not matter: a negative control."""
     baseline: Positive | None = None
     timeout_s: Annotated[Positive, Field(alias="timeout")] = 60.0
     command: Annotated[bool | tuple[str, ...], PlainValidator(_command)] = False
-    """Of an existing program, with {…} in it; True: the experiment says which command line."""
     figure: Annotated[StrictStr, AfterValidator(one_group)] | None = None
     also: Annotated[Pairs, _table(Annotated[StrictStr, AfterValidator(one_group)])] = ()
     settings: Annotated[Pairs, _table(Value)] = ()
@@ -192,11 +192,8 @@ class Case(Closed):
     tree: Annotated[bool, Strict()] = False
     prepare: Words = ()
     work: Value = ""
-    """How much of it a run does, or the setting that says so; empty: not known, or not fixed."""
     load: Some = ""
-    """Record the runnable tasks while it runs, of which this setting asks for so many."""
     uncounted: Some = ""
-    """Why a count of its instructions decides nothing; empty: see ``why_uncounted``."""
     of: Annotated[str, INSIDE] = ""
     """For a cell of a cross: what the cases of all its levels are called together."""
     levels: Annotated[Pairs, INSIDE] = ()
@@ -306,21 +303,17 @@ class Suite(Closed):
     help: Some
     cases: Annotated[tuple[Case, ...], Field(alias="case"), PlainValidator(_cases)]
     index: Positive | None = None
-    """Index of a case = index × score ÷ baseline; None: the suite has none."""
     groups: Annotated[tuple[CaseGroup, ...], PlainValidator(_groups)] = ()
-    """Scored from the indices of the cases; empty: a suite's index is of all its cases."""
+    """Empty: the suite's index is of all its cases."""
     path: Annotated[Path | None, INSIDE] = None
     uncounted: Some = ""
-    """Why fewer instructions would not mean that its cases are faster."""
 
     def case(self, name: str) -> Case:
         """UsageError with the nearest right word when there is none of this name."""
-        for case in self.cases:
-            if case.name == name:
-                return case
-        raise UsageError(
-            f"suite {self.name} has no case {name!r}{among(name, [c.name for c in self.cases])}"
-        )
+        cases = {case.name: case for case in self.cases}
+        if name not in cases:
+            raise UsageError(f"suite {self.name} has no case {name!r}{among(name, cases)}")
+        return cases[name]
 
 
 Catalogue = Mapping[str, Suite]
@@ -350,15 +343,10 @@ def _with(catalogue: Catalogue, files: Iterable[Path]) -> dict[str, Suite]:
 
 def load_file(path: Path) -> Suite:
     """One suite. UsageError names file, line, key, what was found and what is allowed."""
+    content = reading.content(path, _LARGEST_BYTES, "suite")
     try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_BYTES + 1)
-        if len(content) > _LARGEST_BYTES:
-            raise UsageError(f"{path}: is larger than 1 MB, so it is not a suite")
         text = content.decode("utf-8")
         data = tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot read the suite: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: this is not TOML: {error}") from None
     suite = check(Suite, data, str(path), text)

@@ -1,39 +1,203 @@
 # SPDX-License-Identifier: MIT
-"""What a guest answers, read as it comes.
+"""What a guest answers: its records, each a line that is checked, read as they come.
 
-A guest may be broken in any way: it may write garbage between records, stop in the middle, repeat
-itself or name a case that is not running. Whatever the bytes are, reading them never fails; what
-cannot be believed is counted as an anomaly, and no record lands in a case that is not the one
-running."""
+A guest may be broken in any way. Whatever the bytes are, reading them never fails; what cannot be
+believed is counted as an anomaly, and no record lands in a case that is not the one running."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+import unicodedata
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from kdyno.suites.record import (
-    Begin,
-    Bye,
-    CaseError,
-    Done,
-    Fatal,
-    Hello,
-    Mark,
-    Nonsense,
-    Ready,
-    Record,
-    Sample,
-    Skip,
-    Turn,
-    decode,
-    read,
-)
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
+from kdyno.reading.checked import Refused, values
+
+REPS_MAX = 512
+OPERATIONS_MAX = 1 << 53
+NS_MAX = 10**16
+"""116 days."""
+TEXT_MAX = 16 * 1024
 LINE_BYTES_MAX = 1 << 20
+ANOMALIES_KEPT = 10
+
+
+class Nonsense(ValueError):
+    """A line that is not a record; the text gives the reason."""
+
+
+def clean(text: str, limit: int = TEXT_MAX) -> str:
+    """Fit for a terminal and for UTF-8: control characters and lone surrogates are replaced."""
+    return "".join(
+        c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\ufffd" for c in text[:limit]
+    )
+
+
+def _encodable(text: str) -> str:
+    """A program's output keeps its control characters, but must be possible to write."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+Whole = Annotated[int, Field(strict=True, ge=0, le=NS_MAX)]
+Operations = Annotated[int, Field(strict=True, ge=1, le=OPERATIONS_MAX)]
+Nanoseconds = Annotated[int, Field(strict=True, ge=1, le=NS_MAX)]
+Reps = Annotated[
+    tuple[tuple[Operations, Nanoseconds], ...], Field(min_length=1, max_length=REPS_MAX)
+]
+Text = Annotated[str, AfterValidator(clean)]
+Extra = Annotated[dict[Text, Annotated[str, AfterValidator(_encodable)]], Field(max_length=32)]
+
+
+@dataclass(frozen=True)
+class Hello:
+    kind: ClassVar[Literal["hello"]] = "hello"
+    protocol: Literal[1]
+    release: Text
+    machine: Text
+    word_bits: Annotated[int, Field(strict=True, ge=8, le=128)]
+    cpus: Whole
+    mem_kb: Whole
+    mono_ns: Whole
+    """Guest clock; with the one of Bye against the host's clock, how the guest's clock runs."""
+    copies: Literal["fsrm", "erms", "plain", ""] = ""
+    """How a native kernel copies by its CPU's features: fsrm, erms or plain; empty: not known."""
+    scattered: Whole = 0
+    """Free pages that lie at random places; 0: the kernel gives its pages in its own order."""
+
+
+@dataclass(frozen=True)
+class Begin:
+    kind: ClassVar[Literal["begin"]] = "begin"
+    case: Whole
+    bench: Text
+    mono_ns: Whole
+
+
+@dataclass(frozen=True)
+class Sample:
+    kind: ClassVar[Literal["sample"]] = "sample"
+    case: Whole
+    reps: Reps
+    """(operations, ns) pairs, all above 0."""
+    user_ns: Whole
+    sys_ns: Whole
+    calibration_ns: Whole
+    mono_ns: Whole
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A case that takes turns is set up and waits for its first."""
+
+    kind: ClassVar[Literal["ready"]] = "ready"
+    case: Whole
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where what is to be timed of a turn begins or ends; without marks it is all of it."""
+
+    kind: ClassVar[Literal["mark"]] = "mark"
+    case: Whole
+    begins: bool
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of the case that is running."""
+
+    kind: ClassVar[Literal["turn"]] = "turn"
+    case: Whole
+    operations: Annotated[int, Field(strict=True, ge=0, le=OPERATIONS_MAX)]
+    ns: Whole
+    """By the guest's clock; 0 for a turn without operations."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end of a case that took turns."""
+
+    kind: ClassVar[Literal["done"]] = "done"
+    case: Whole
+    user_ns: Whole
+    sys_ns: Whole
+    extra: Extra = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CaseError:
+    kind: ClassVar[Literal["error"]] = "error"
+    case: Whole
+    reason: Text
+
+
+@dataclass(frozen=True)
+class Skip:
+    kind: ClassVar[Literal["skip"]] = "skip"
+    case: Whole
+    reason: Text
+
+
+@dataclass(frozen=True)
+class Fatal:
+    """The guest gave up: no further case will run."""
+
+    kind: ClassVar[Literal["fatal"]] = "fatal"
+    reason: Text
+
+
+@dataclass(frozen=True)
+class Bye:
+    kind: ClassVar[Literal["bye"]] = "bye"
+    mono_ns: Whole
+    inside_ns: Whole
+    """Time inside cases, of the whole boot."""
+
+
 Result = Sample | Done | CaseError | Skip
 """What ends a case."""
-ANOMALIES_KEPT = 10
+Record = Hello | Begin | Ready | Mark | Turn | Done | Sample | CaseError | Skip | Fatal | Bye
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """The JSON object of a line; Nonsense whatever the bytes are."""
+    try:
+        data = values(line.decode("utf-8"), finite=True)
+    except Refused as problem:
+        raise Nonsense(str(problem)) from None
+    except ValueError:
+        raise Nonsense("not JSON in UTF-8") from None
+    if not isinstance(data, dict):
+        raise Nonsense("not a JSON object")
+    return data
+
+
+_KINDS: dict[str, tuple[TypeAdapter[Any], tuple[str, ...]]] = {
+    kind.kind: (TypeAdapter(kind), tuple(field.name for field in fields(kind)))
+    for kind in get_args(Record)
+}
+
+
+def read(data: dict[str, Any]) -> Record:
+    """The record in a decoded object; Nonsense if it is none."""
+    kind = data.get("t")
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise Nonsense("no type of record that is known")
+    adapter, names = _KINDS[kind]
+    # Other keys are not even looked at: they may be no text at all.
+    try:
+        own = {name: data[name] for name in names if name in data}
+        record: Record = adapter.validate_python(own)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Nonsense(clean(f"{where}: {first['msg']}", 200)) from None
+    if isinstance(record, Turn) and record.operations and not record.ns:
+        raise Nonsense("ns: 0 for a turn with operations")
+    return record
 
 
 @dataclass(frozen=True)
@@ -58,9 +222,8 @@ class Transcript:
     @property
     def running(self) -> int | None:
         """The case that had begun and not ended when the guest fell silent."""
-        if self.begun and self.result(self.begun[-1].case) is None:
-            return self.begun[-1].case
-        return None
+        last = self.begun[-1].case if self.begun else None
+        return last if last is not None and self.result(last) is None else None
 
     @property
     def complete(self) -> bool:
@@ -104,8 +267,6 @@ class Reader:
         """After the last byte. A line without its end is not believed."""
         if self._line or self._overlong:
             self._anomaly("the last line is cut off")
-            self._line.clear()
-            self._overlong = False
         return self.transcript
 
     def _keep(self, piece: bytes) -> None:
@@ -164,11 +325,3 @@ class Reader:
             raise Nonsense(f"a result of case {record.case}, which is not running")
         elif not isinstance(record, Ready | Mark | Turn):
             self.transcript = replace(before, results=(*before.results, record))
-
-
-def parse(lines: Iterable[bytes], nonce: str, cases: int) -> Transcript:
-    """A recorded channel. Each item is a line with or without its line feed."""
-    reader = Reader(nonce, cases)
-    for line in lines:
-        reader.feed(line if line.endswith(b"\n") else line + b"\n")
-    return reader.finish()

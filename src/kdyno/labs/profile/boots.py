@@ -56,7 +56,7 @@ from kdyno.store.manifest import Manifest
 from kdyno.store.run import Note, Run, RunWriter, create_run, file_name
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import CaseJob, cases_of
-from kdyno.suites.record import Done, Sample
+from kdyno.suites.protocol import Done, Sample
 
 METHODS = ("perf", "gprof")
 GPROF, FRAMES = "gprof", "frames"

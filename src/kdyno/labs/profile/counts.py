@@ -30,7 +30,7 @@ from kdyno.report.show.grid import Column, Grid
 from kdyno.store.counts import DEEPEST, CaseCounts, Chain, Counted, Function, Where
 from kdyno.store.manifest import Manifest
 from kdyno.suites.catalogue import Catalogue
-from kdyno.suites.record import Sample
+from kdyno.suites.protocol import Sample
 from kdyno.suites.score import steady
 
 METHOD = "count"
