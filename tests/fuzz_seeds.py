@@ -20,7 +20,6 @@ from test_report_values import HOST
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
-from kdyno.labs.memcpy.results import FILE, FOLDER
 from kdyno.labs.memcpy.results import to_json as bench_json
 from kdyno.labs.profile.record import to_json
 from kdyno.machines.facts import between, look
@@ -80,7 +79,7 @@ def _fill(run: Run) -> None:
     _edit(run, "images/*.json", BUILT)
     _profiles(run, "perf")
     with write_run(run.path) as writer:
-        writer.save_file(FILE, json.dumps(bench_json(bench())).encode(), FOLDER)
+        writer.save_file("bench.json", json.dumps(bench_json(bench())).encode(), "memcpy")
         writer.save_file("report.html", b"<p>A page.</p>")
         judged = writer.run.verdict()
         assert judged is not None

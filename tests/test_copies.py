@@ -30,6 +30,7 @@ from kdyno.labs.memcpy.copies import (
     size_quantile,
 )
 from kdyno.labs.memcpy.counting import (
+    KERNEL,
     PATCH,
     Counted,
     call_site,
@@ -45,7 +46,6 @@ from kdyno.report.show.terminal import Screen, text
 from kdyno.suites.catalogue import load
 
 BASE = 0x60001000
-SOURCE = "debian:linux-source-7.3"
 SYMBOLS = Symbols((BASE, BASE + 0x100, BASE + 0x200), ("first", "second.isra.0", "third"))
 copies = st.builds(Copy, st.integers(0, (1 << 25) - 1), st.integers(0, 63), st.integers(0, 63))
 
@@ -255,12 +255,12 @@ def test_volumes() -> None:
 @pytest.fixture
 def pipe() -> Experiment:
     """unixbench/pipe in a stock kernel."""
-    return of_cases(("unixbench/fscopy-*", "unixbench/pipe"), load(), SOURCE)
+    return of_cases(("unixbench/fscopy-*", "unixbench/pipe"), load())
 
 
 def test_one_kernel_is_made_to_count(pipe: Experiment) -> None:
     (stock,) = pipe.variants
-    assert stock.source == SOURCE and stock.arch == "um"
+    assert stock.source == KERNEL and stock.arch == "um"
     assert [part.origin for part in stock.config] == ["bench.config", "bench.uml.config"]
     counting = counting_experiment(replace(pipe, variants=(replace(stock, memcpy="fsrm"),)))
     (variant,) = counting.variants
@@ -270,8 +270,6 @@ def test_one_kernel_is_made_to_count(pipe: Experiment) -> None:
 
 
 def test_where_copies_cannot_be_counted(pipe: Experiment) -> None:
-    with pytest.raises(UsageError, match="--variant 'nobody'"):
-        counting_experiment(pipe, "nobody")
     wide = replace(pipe, variants=(replace(pipe.variants[0], arch="um32"),))
     with pytest.raises(UsageError, match='64-bit User Mode Linux, arch = "um"'):
         counting_experiment(wide)
@@ -280,12 +278,12 @@ def test_where_copies_cannot_be_counted(pipe: Experiment) -> None:
     with pytest.raises(UsageError, match="its machine is the host"):
         counting_experiment(loader.parse(host, "x", Path(), vocabulary(load())))
     with pytest.raises(UsageError, match=r"no such case\. Did you mean unixbench/pipe"):
-        of_cases(("unixbench/pip",), load(), SOURCE)
+        of_cases(("unixbench/pip",), load())
 
 
 def test_a_command_is_counted_where_the_person_is() -> None:
     def use_of(*words: str, folder: str = "/usr") -> SuiteUse:
-        (use,) = of_command(words, Path(folder), load(), SOURCE).suites
+        (use,) = of_command(words, Path(folder), load()).suites
         return use
 
     use = use_of("tar", "cf", "/dev/null", "docs", folder="/usr/share")

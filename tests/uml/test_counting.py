@@ -39,7 +39,7 @@ def counting() -> Image:
     from kdyno.verbs.subject import load
 
     experiment, _ = load(EXPERIMENT)
-    experiment = counting_experiment(experiment, "stock")
+    experiment = counting_experiment(experiment)
     recipes = check(experiment, cache_root(), lambda _text, _part: None)
     return build_all(experiment, recipes, cache_root()).images["stock"]
 

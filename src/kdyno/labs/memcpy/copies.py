@@ -27,7 +27,6 @@ KIND = "copies"
 LINE = 64
 MOST_FILE_BYTES = 64 << 20
 MOST_COPY_BYTES = 1 << 30
-SHIPPED = "unixbench"
 SMALLEST = 8
 """Bytes up to which all copies are one class of sizes."""
 
@@ -92,7 +91,7 @@ def distribution(
 
 
 def read_distribution(path: Path) -> Distribution:
-    """The distribution in a file; UsageError names the file, the cell and the key at fault."""
+    """UsageError names the file, the cell and the key at fault."""
     return parse_distribution(content(path, MOST_FILE_BYTES, "distribution"), str(path))
 
 
@@ -109,14 +108,13 @@ def parse_distribution(data: bytes, origin: str) -> Distribution:
     return distribution(counts, file.source, file.sites or ())
 
 
-def shipped_distribution(name: str = SHIPPED) -> Distribution | None:
-    """What a kernel copied under UnixBench; None where the file is missing."""
-    path = shipped_folder() / f"{name}.json"
-    return read_distribution(path) if path.is_file() else None
-
-
 def shipped_folder() -> Path:
     return data_root() / "kernel" / "distributions"
+
+
+def shipped_distribution() -> Distribution:
+    """What a kernel copied under UnixBench."""
+    return read_distribution(shipped_folder() / "unixbench.json")
 
 
 def to_json(copies: Distribution) -> dict[str, Any]:
@@ -126,12 +124,13 @@ def to_json(copies: Distribution) -> dict[str, Any]:
 
 def render_distribution(copies: Distribution) -> str:
     """The text of a file: one cell a line, so that two files can be held side by side."""
-    value = to_json(copies)
-    lists = {key: value.pop(key) for key in ("cells", "sites") if key in value}
-    lines = [f" {json.dumps(key)}: {json.dumps(value[key])}" for key in value]
-    for key, rows in lists.items():
-        body = ",\n".join(f"  {json.dumps(row)}" for row in rows)
-        lines.append(f' "{key}": [\n{body}\n ]' if body else f' "{key}": []')
+    between = ",\n  "
+    lines = [
+        f' "{key}": [\n  {between.join(map(json.dumps, value))}\n ]'
+        if isinstance(value, list)
+        else f' "{key}": {json.dumps(value)}'
+        for key, value in to_json(copies).items()
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -162,12 +161,13 @@ def by_size(copies: Distribution) -> tuple[Share, ...]:
         volume[most] += cell.bytes
     all_calls, all_bytes = copies.calls, copies.bytes or 1
     shares = [Share(0, 0, calls[0] / all_calls, 0.0)] if calls[0] else []
-    least, most = 1, SMALLEST
-    while least <= max(calls, default=0):
-        shares.append(Share(least, most, calls[most] / all_calls, volume[most] / all_bytes))
-        least, most = most + 1, most * 2
-    first = next((at for at, share in enumerate(shares) if share.calls), 0)
-    return tuple(shares[first:])
+    most = SMALLEST
+    while most < 2 * max(calls):
+        if shares or calls[most]:
+            least = most // 2 + 1 if most > SMALLEST else 1
+            shares.append(Share(least, most, calls[most] / all_calls, volume[most] / all_bytes))
+        most *= 2
+    return tuple(shares)
 
 
 def size_quantile(copies: Distribution, part: float, *, of_bytes: bool = False) -> int:
@@ -184,7 +184,8 @@ def size_quantile(copies: Distribution, part: float, *, of_bytes: bool = False) 
 def aligned(copies: Distribution, unit: int) -> tuple[float, float, float]:
     """Shares of calls with the target, the source and both at a multiple of ``unit`` bytes, a power
     of two up to 64."""
-    target = sum(cell.calls for cell in copies.cells if cell.dst % unit == 0)
-    source = sum(cell.calls for cell in copies.cells if cell.src % unit == 0)
-    both = sum(cell.calls for cell in copies.cells if cell.dst % unit == 0 == cell.src % unit)
+    where = [(cell.dst % unit == 0, cell.src % unit == 0, cell.calls) for cell in copies.cells]
+    target = sum(calls for target, _, calls in where if target)
+    source = sum(calls for _, source, calls in where if source)
+    both = sum(calls for target, source, calls in where if target and source)
     return target / copies.calls, source / copies.calls, both / copies.calls

@@ -8,6 +8,7 @@ the source address modulo 64."""
 
 from __future__ import annotations
 
+import itertools
 import re
 import struct
 from collections import Counter
@@ -34,6 +35,8 @@ from kdyno.paths import data_root
 from kdyno.reading.mistakes import meant
 from kdyno.suites.catalogue import Catalogue
 
+KERNEL = "debian:linux-source-7.3"
+"""In which cases are counted, and routines tested, that no experiment is given for."""
 PATCH = "count-copies.patch"
 FILE = "kdyno-copies"
 """Name of the file in the folder of the kernel's process."""
@@ -78,8 +81,8 @@ class Counting:
     """suite/case: why, of the others. Their copies are in the counts as far as they went."""
 
 
-def counting_experiment(experiment: Experiment, name: str | None = None) -> Experiment:
-    """Only the variant ``name`` (by default the baseline), counting its copies.
+def counting_experiment(experiment: Experiment) -> Experiment:
+    """Only the baseline, counting its copies.
 
     Its memory routine goes: who copies what does not depend on how it is copied, and the counts
     are taken where the routine would be. UsageError for machines and kernels in which copies cannot
@@ -88,30 +91,26 @@ def counting_experiment(experiment: Experiment, name: str | None = None) -> Expe
         raise UsageError(
             f'{experiment.name}: {why_not}; copies are counted in a kernel of kind = "uml"'
         )
-    variants = {variant.name: variant for variant in experiment.variants}
-    name = name or experiment.baseline
-    if name not in variants:
-        raise UsageError(f"--variant {name!r}: {experiment.name} has {', '.join(variants)}")
-    variant = variants[name]
+    (variant,) = (each for each in experiment.variants if each.name == experiment.baseline)
     if variant.arch != "um":
         raise UsageError(
-            f"variant {name!r} has arch {variant.arch!r}: copies are counted in 64-bit User "
-            'Mode Linux, arch = "um"'
+            f"variant {variant.name!r} has arch {variant.arch!r}: copies are counted in 64-bit "
+            'User Mode Linux, arch = "um"'
         )
     patches = (*variant.patches, data_root() / "kernel" / "patches" / PATCH)
     counting = replace(variant, patches=tuple(dict.fromkeys(patches)), memcpy=None)
     measure = replace(experiment.measure, calibrate=False, profile="none")
-    return replace(experiment, baseline=name, variants=(counting,), measure=measure)
+    return replace(experiment, variants=(counting,), measure=measure)
 
 
-def in_stock(uses: Sequence[SuiteUse], suites: Catalogue, source: str) -> Experiment:
+def in_stock(uses: Sequence[SuiteUse], suites: Catalogue) -> Experiment:
     """These cases in a stock kernel."""
-    keys = {"source": source, "config": ["bench"]}
+    keys = {"source": KERNEL, "config": ["bench"]}
     kernel = loader.variant(STOCK, keys, "histogram", Path.cwd(), vocabulary(suites))
     return Experiment("histogram", "What is copied?", STOCK, (kernel,), tuple(uses))
 
 
-def of_cases(patterns: Sequence[str], suites: Catalogue, source: str) -> Experiment:
+def of_cases(patterns: Sequence[str], suites: Catalogue) -> Experiment:
     """Cases of the catalogue: ``suite/case``, with patterns. UsageError for one that means none."""
     names = [f"{suite.name}/{case.name}" for suite in suites.values() for case in suite.cases]
     uses: dict[str, dict[str, None]] = {}
@@ -126,18 +125,15 @@ def of_cases(patterns: Sequence[str], suites: Catalogue, source: str) -> Experim
         for name in chosen:
             suite, _, case = name.partition("/")
             uses.setdefault(suite, {})[case] = None
-    own = [SuiteUse(suite, tuple(cases)) for suite, cases in uses.items()]
-    return in_stock(own, suites, source)
+    return in_stock([SuiteUse(suite, tuple(cases)) for suite, cases in uses.items()], suites)
 
 
-def of_command(
-    command: tuple[str, ...], folder: Path, suites: Catalogue, source: str
-) -> Experiment:
+def of_command(command: tuple[str, ...], folder: Path, suites: Catalogue) -> Experiment:
     """Any command line, run in ``folder``; UsageError where a guest would not find it."""
     program = Path(command[0]).name
     name = program if NAME.fullmatch(program) else "command"
     use = SuiteUse(RUN_SUITE, (name,), command=in_guest(command, folder))
-    return in_stock([use], suites, source)
+    return in_stock([use], suites)
 
 
 def ready(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
@@ -161,11 +157,10 @@ def count(
     began: called where a case begins, with its name, its number and how many there are."""
     name = bench.experiment.baseline
     plan = plan_of(bench, name)
-    begun: list[str] = []
+    numbers = itertools.count(1)
 
     def listener(case: str) -> None:
-        begun.append(case)
-        began(case, len(begun), len(plan.job.cases))
+        began(case, next(numbers), len(plan.job.cases))
 
     with whole.scratch("copies") as folder:
         file = folder / FILE
@@ -235,14 +230,11 @@ def distribution_of(counted: Counted, source: str, symbols: Symbols) -> Distribu
     cells: Counter[tuple[int, int, int]] = Counter()
     calls: Counter[str] = Counter()
     volume: Counter[str] = Counter()
-    sites = {
-        address: call_site(symbols, address)
-        for address in {address for address, _ in counted.calls}
-    }
     for (address, copy), number in counted.calls.items():
-        cells[copy.size, copy.dst, copy.src] += number
-        calls[sites[address]] += number
-        volume[sites[address]] += number * copy.size
+        site = call_site(symbols, address)
+        cells[copy] += number
+        calls[site] += number
+        volume[site] += number * copy.size
     rows = (Site(site=name, calls=calls[name], bytes=volume[name]) for name in calls)
     return distribution(cells, source, rows)
 
@@ -256,8 +248,4 @@ def notes(counting: Counting) -> list[str]:
         lines.append(f"{counted.lost} copies ({share:.2g} %) found the table full: not in here")
     if counted.oversize:
         lines.append(f"{counted.oversize} copies of 32 MiB or more, or from outside: not in here")
-    lines.append(
-        "Counted are calls of memcpy; copies that the compiler wrote out, memmove and memset are "
-        "not in here."
-    )
-    return lines
+    return [*lines, "Only calls of memcpy are counted, not inlined copies, memmove or memset."]

@@ -102,7 +102,7 @@ def ranged(level: str, least: int, most: int) -> Load:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one bench does. Blocks end with the budget, but there are at least six."""
+    """What one bench does. Blocks end with the budget, but not before ``fewest_blocks``."""
 
     name: str
     loads: tuple[Load, ...]
@@ -116,6 +116,20 @@ class Plan:
     """Calls of each fixed size, where that is given instead of a time (``--paper``)."""
     only: tuple[str, ...] = ()
     """Contenders, where only some are to be timed."""
+    copies: Distribution | None = None
+    """What loads of mode ``distribution`` replay."""
+
+    def with_copies(self, copies: Distribution) -> Plan:
+        """The plan with a distribution to replay beside its own loads."""
+        least, most = copies.cells[0].size, copies.cells[-1].size
+        if most > MOST_REPLAYED:
+            raise UsageError(
+                f"a recorded copy has {most} bytes; at most {MOST_REPLAYED >> 20} MiB are replayed"
+            )
+        # Copies of nothing have no size to divide by.
+        mean = max(copies.bytes / copies.calls, 1e-3)
+        recorded = load("L1", "distribution", least, most, "recorded", mean)
+        return replace(self, loads=(*self.loads, recorded), copies=copies)
 
 
 def sizes(most: int = MOST, around: bool = True) -> list[int]:
@@ -131,7 +145,6 @@ def sizes(most: int = MOST, around: bool = True) -> list[int]:
 
 
 def quick() -> Plan:
-    """A first impression, in less than a minute."""
     loads = [fixed("L1", size, "aligned") for size in sizes()]
     loads += [fixed("L1", size, at) for at in ("both", "aliased", "behind") for size in _SOME]
     loads += [ranged("L1", *each) for each in RANGES]
@@ -161,40 +174,16 @@ def paper() -> Plan:
     return Plan("paper", loads, 0.0, 1, 0, 6, 6, PAPER_CALLS, ("orig", "saito-oikawa"))
 
 
-@dataclass(frozen=True)
-class Material:
-    """What is copied: the plan, and what is replayed in it."""
-
-    plan: Plan
-    copies: Distribution | None = None
-
-
-def with_copies(plan: Plan, copies: Distribution | None, level: str = "L1") -> Material:
-    """The plan with a distribution to replay beside its own loads."""
-    if copies is None:
-        return Material(plan)
-    least, most = copies.cells[0].size, copies.cells[-1].size
-    if most > MOST_REPLAYED:
-        raise UsageError(
-            f"a recorded copy has {most} bytes; at most {MOST_REPLAYED >> 20} MiB are replayed"
-        )
-    # Copies of nothing have no size to divide by.
-    mean = max(copies.bytes / copies.calls, 1e-3)
-    recorded = load(level, "distribution", least, most, "recorded", mean)
-    return Material(replace(plan, loads=(*plan.loads, recorded)), copies)
-
-
-def draws(dice: Dice, load: Load, material: Material, room: int, count: int = POOL) -> Draws:
-    """A pool of copies of ``load`` within ``room`` bytes. UsageError where one does not fit."""
+def draws(dice: Dice, load: Load, plan: Plan, room: int, count: int = POOL) -> Draws:
+    """A pool of copies of ``load`` within ``room`` bytes, which hold the largest of them."""
     if load.mode == "random":
         # At any offset, not on lines.
         low, high = math.log(load.least), math.log(load.most + 1)
         random = np.exp(dice.uniform(low, high, count)).astype(np.int64)
         lengths = np.clip(random, load.least, load.most)
         return _pool(lengths, *(dice.integers(0, room - lengths + 1) for _ in range(2)))
-    if load.mode == "distribution":
-        assert material.copies is not None
-        cells = material.copies.cells
+    if load.mode == "distribution" and plan.copies is not None:
+        cells = plan.copies.cells
         weights = np.array([cell.calls for cell in cells], dtype=np.float64)
         table = np.array([(cell.size, cell.dst, cell.src) for cell in cells], dtype=np.int64)
         chosen = table[dice.choice(len(table), size=count, p=weights / weights.sum())]
@@ -202,11 +191,6 @@ def draws(dice: Dice, load: Load, material: Material, room: int, count: int = PO
         chosen = np.tile(np.array([load.least, *ALIGNMENTS[load.alignment]]), (count, 1))
     lengths = chosen[:, 0]
     lines = (room - lengths - LINE) // LINE
-    if lines.min() < 0:
-        raise UsageError(
-            f"a copy of {lengths.max()} bytes does not fit into the {room} bytes of this level; "
-            "replay it at a farther level: --level memory"
-        )
     dst, src = (dice.integers(0, lines + 1) * LINE for _ in range(2))
     return _pool(lengths, dst + chosen[:, 1], src + chosen[:, 2])
 
@@ -250,7 +234,7 @@ class Caches:
 
 @cache
 def caches(folder: Path = _CACHE) -> Caches:
-    """Level → size from /sys; common sizes stand in where nothing is known."""
+    """From /sys; common sizes stand in where nothing is known."""
     sizes = {"1": 32 << 10, "2": 1 << 20, "3": 16 << 20}
     guessed = set(sizes)
     for index in sorted(folder.glob("index*")):

@@ -21,14 +21,10 @@ from pydantic import Field, model_validator
 from kdyno.labs.memcpy.loads import LEVELS, Load, Whole
 from kdyno.reading.checked import FromTool, check_json
 from kdyno.stats.effect import PairedEffect, effect_of_differences, paired_effect
-from kdyno.store.folder import Folder
 from kdyno.store.reading import content
-from kdyno.store.run import Run
 
 KIND = "memcpy-bench"
 MOST_FILE_BYTES = 256 << 20
-FOLDER, FILE = "memcpy", "bench.json"
-"""Where a run keeps its bench."""
 BANDS = ((1, 16), (17, 64), (65, 256), (257, 1024), (1025, 4096), (4097, 65536))
 """Size ranges for which a best routine is named."""
 GOAL_BYTES = 4096
@@ -43,21 +39,18 @@ class Contender(FromTool):
     """One function that was timed; rank: see checking.Contender."""
 
     name: str
-    help: str
     rank: Literal["routine", "rival", "other", "bound"]
 
 
 class Ceiling(FromTool):
-    """The highest throughput measured for a level, and how it was measured."""
+    """The highest throughput measured for a level."""
 
     bytes_per_ns: Positive
-    how: str
 
 
 class Clock(FromTool):
-    """Of the time-stamp counter and of the core: medians over the blocks."""
+    """Of the core: the median over the blocks."""
 
-    tsc_ghz: Positive
     core_ghz: Positive
 
 
@@ -67,7 +60,6 @@ class Bench(FromTool):
     plan: str
     created: str
     cpu: str
-    seed: Whole
     blocks: Whole
     seconds: Positive
     clock: Clock
@@ -80,8 +72,6 @@ class Bench(FromTool):
     left_out: dict[str, str]
     remarks: list[str]
     loads: list[Load]
-    ghz: dict[str, Positive]
-    """Load → the core's clock while it was timed."""
     ns: dict[str, dict[str, list[Positive]]]
     """Contender → load → ns per call by block."""
 
@@ -114,18 +104,6 @@ def to_json(bench: Bench) -> dict[str, Any]:
 def read_bench(path: Path) -> Bench:
     """The bench in a file; UsageError names the file and what is wrong with it."""
     return parse_bench(content(path, MOST_FILE_BYTES, "result of a bench"), str(path))
-
-
-def stored_bench(run: Run) -> Bench | None:
-    """The bench that a run keeps, read through no link; None where it has none."""
-    with Folder.open(run.path) as folder:
-        if FOLDER not in folder.folders():
-            return None
-        with folder.folder(FOLDER) as inside:
-            if not inside.has(FILE):
-                return None
-            data = inside.read(FILE, MOST_FILE_BYTES)
-    return parse_bench(data, str(run.path / FOLDER / FILE))
 
 
 def parse_bench(data: bytes, origin: str) -> Bench:
@@ -180,49 +158,12 @@ def over(bench: Bench, name: str, others: Sequence[str], loads: Sequence[Load]) 
     return effect_of_differences(np.asarray(np.mean(differences, axis=0), dtype=np.float64))
 
 
-def timings(bench: Bench, loads: Iterable[Load] | None = None) -> list[dict[str, Any]]:
-    """All contenders with all loads, in the order of the file, as the CSV file has them.
-
-    ns_per_call is the median over blocks, bytes_per_cycle the mean bytes of a copy ÷ the core's
-    cycles that it took; share_of_ceiling is None where that was not measured, time_ratio (time ÷
-    time of the rival, with its interval) where there is no rival."""
-    rows = []
-    for load in bench.loads if loads is None else loads:
-        other = rival(bench, load)
-        for contender in bench.timed:
-            name = contender.name
-            time_ns = ns(bench, name, load)
-            effect = against(bench, name, other, load) if other is not None else None
-            row = {
-                "contender": name,
-                "rank": contender.rank,
-                "level": load.level,
-                "mode": load.mode,
-                "least_bytes": load.least,
-                "most_bytes": load.most,
-                "mean_bytes": load.mean_bytes,
-                "alignment": load.alignment,
-                "ns_per_call": time_ns,
-                "bytes_per_cycle": load.mean_bytes / (time_ns * bench.ghz[load.id]),
-                "share_of_ceiling": share(bench, name, load),
-                "rival": other,
-                "time_ratio": effect.ratio if effect else None,
-                "ci_low": effect.lo if effect else None,
-                "ci_high": effect.hi if effect else None,
-                "blocks": bench.blocks,
-            }
-            rows.append(row)
-    return rows
-
-
 @dataclass(frozen=True)
 class Best:
     """The contender with the least time over a band of sizes."""
 
     least: int
     most: int
-    curve: Curve
-    """Of the first load."""
     name: str
     ratio: PairedEffect | None
     """Time ÷ time of the rival, the geometric mean over the band's loads."""
@@ -241,7 +182,7 @@ def best(bench: Bench, loads: Sequence[Load], least: int, most: int) -> Best | N
     equal = tuple(name for name, of in ratios.items() if of.lo is None or of.lo <= 1.0)
     rivals = [other for load in loads if (other := rival(bench, load)) is not None]
     ratio = over(bench, first, rivals, loads) if len(rivals) == len(loads) else None
-    return Best(least, most, _curve_of(loads[0]), first, ratio, equal)
+    return Best(least, most, first, ratio, equal)
 
 
 def _curve_of(load: Load) -> Curve:
@@ -253,16 +194,17 @@ def curves(bench: Bench) -> list[Curve]:
     return list(dict.fromkeys(map(_curve_of, bench.loads)))
 
 
-def curve(bench: Bench, level: str, mode: str, alignment: str) -> list[Load]:
+def curve(bench: Bench, key: Curve) -> list[Load]:
     """Loads that differ in size only, smallest first."""
-    loads = [load for load in bench.loads if _curve_of(load) == (level, mode, alignment)]
+    loads = [load for load in bench.loads if _curve_of(load) == key]
     return sorted(loads, key=lambda load: (load.mean_bytes, load.most))
 
 
-def bands(bench: Bench, level: str, mode: str, alignment: str) -> list[Best]:
+def bands(bench: Bench, key: Curve) -> list[Best]:
     """The best for each band of sizes of one curve; of recorded copies, all sizes are one band."""
-    loads = curve(bench, level, mode, alignment)
-    ranges = [(load.least, load.most) for load in loads] if mode == "distribution" else BANDS
+    loads = curve(bench, key)
+    recorded = "distribution" in key
+    ranges = [(load.least, load.most) for load in loads] if recorded else BANDS
     each = (
         best(bench, [load for load in loads if least <= load.most <= most], least, most)
         for least, most in ranges
@@ -275,22 +217,21 @@ class Worst:
     """A contender's greatest ratio to the rival."""
 
     name: str
-    ratio: PairedEffect
     value: float
-    """The ratio itself."""
+    ratio: PairedEffect
+    """The same with its interval."""
     load: Load
 
 
 def worst(bench: Bench, name: str, loads: Iterable[Load]) -> Worst | None:
     """The load at which ``name`` compares worst with the rival; None without a rival."""
-    result: Worst | None = None
-    for load in loads:
-        if (other := rival(bench, load)) is None:
-            return None
-        ratio = against(bench, name, other, load)
-        if ratio.ratio is not None and (result is None or ratio.ratio > result.value):
-            result = Worst(name, ratio, ratio.ratio, load)
-    return result
+    rows = [
+        Worst(name, ratio.ratio, ratio, load)
+        for load in loads
+        if (other := rival(bench, load)) is not None
+        and (ratio := against(bench, name, other, load)).ratio is not None
+    ]
+    return max(rows, key=lambda row: row.value, default=None)
 
 
 def steadiest(bench: Bench, loads: Sequence[Load]) -> Worst | None:
@@ -301,56 +242,41 @@ def steadiest(bench: Bench, loads: Sequence[Load]) -> Worst | None:
 
 @dataclass(frozen=True)
 class Goal:
-    """One figure with its target: ``most`` or ``least``. ``ends``: 95 % interval."""
+    """One figure with its target. ``ends``: 95 % interval."""
 
     key: str
     """``worst``, ``ceiling``, ``glibc`` or ``rivals``."""
     name: str
+    how: str
     value: float
     ends: tuple[float, float] | None
-    how: str
-    most: float | None = None
-    least: float | None = None
-
-    @property
-    def target(self) -> str:
-        return f"≤ {self.most:g}" if self.most is not None else f"≥ {self.least:g}"
-
-    @property
-    def met(self) -> bool:
-        return (self.most is None or self.value <= self.most) and (
-            self.least is None or self.value >= self.least
-        )
+    target: str
+    met: bool
 
 
 def goals(bench: Bench, name: str | None = None) -> list[Goal]:
-    """The figures for ``name``; those that the bench has nothing for are left out."""
+    """The figures for ``name``, by default the steadiest routine; those that the bench has nothing
+    for are left out."""
     near = [load for load in bench.loads if load.level == "L1" and load.mode != "distribution"]
     chosen = worst(bench, name, near) if name else steadiest(bench, near)
     if chosen is None:
         return []
-    who = chosen.name
-    title = "worst time ÷ the faster of memcpy_orig and rep movsb, L1"
-    how = f"{who}, at {chosen.load.id}"
-    figures = [Goal("worst", title, chosen.value, _ends(chosen.ratio), how, most=1.05)]
+    who, how = chosen.name, f"{chosen.name}, at {chosen.load.id}"
+    title, met = "worst time ÷ the faster of memcpy_orig and rep movsb, L1", chosen.value <= 1.05
+    figures = [Goal("worst", title, how, chosen.value, chosen.ratio.ci, "≤ 1.05", met)]
     for load in near:
         if load.id == f"L1/fixed/{GOAL_BYTES}/aligned" and (part := share(bench, who, load)):
             title, how = "share of L1's ceiling at 4 KiB", f"{who}, both ends at 64 bytes"
-            figures.append(Goal("ceiling", title, part, None, how, least=0.8))
-    for load in bench.loads:
-        if load.mode != "distribution":
-            continue
-        others = [("glibc", "glibc", "glibc's memcpy", 1.0)]
-        if (other := rival(bench, load)) is not None:
-            words = f"the faster of memcpy_orig and rep movsb ({other})"
-            others.append((other, "rivals", words, 1.25))
-        for other, key, words, least in others:
-            speedup = against(bench, other, who, load) if other in bench.ns else None
-            if speedup is not None and speedup.ratio is not None:
-                title = f"speed ÷ {words}, measured distribution"
-                figures.append(Goal(key, title, speedup.ratio, _ends(speedup), who, least=least))
+            figures.append(Goal("ceiling", title, how, part, None, "≥ 0.8", part >= 0.8))
+    for load in (load for load in bench.loads if load.mode == "distribution"):
+        other = rival(bench, load) or ""
+        rivals = f"the faster of memcpy_orig and rep movsb ({other})"
+        for key, slower, words, least in (
+            ("glibc", "glibc", "glibc's memcpy", 1.0),
+            ("rivals", other, rivals, 1.25),
+        ):
+            speedup = against(bench, slower, who, load) if slower in bench.ns else None
+            if speedup is not None and (value := speedup.ratio) is not None:
+                title, met = f"speed ÷ {words}, measured distribution", value >= least
+                figures.append(Goal(key, title, who, value, speedup.ci, f"≥ {least:g}", met))
     return figures
-
-
-def _ends(effect: PairedEffect) -> tuple[float, float] | None:
-    return None if effect.lo is None or effect.hi is None else (effect.lo, effect.hi)

@@ -40,26 +40,14 @@ from kdyno.kernels.routines.routine import (
     parse_routine,
 )
 from kdyno.labs.memcpy import results
-from kdyno.labs.memcpy.loads import (
-    LEVELS,
-    MOST,
-    Load,
-    Material,
-    Plan,
-    fixed,
-    judged,
-    ranged,
-    sizes,
-    with_copies,
-)
-from kdyno.labs.memcpy.results import Bench, parse_bench, to_json
-from kdyno.labs.memcpy.shape import AVX512, LARGE, STORES, TAILS, WIDTHS, Shape, generate
-from kdyno.labs.memcpy.shape import parse_shape as parsed
+from kdyno.labs.memcpy.loads import LEVELS, MOST, Load, Plan, fixed, judged, ranged, sizes
+from kdyno.labs.memcpy.results import Bench, to_json
+from kdyno.labs.memcpy.shape import AVX512, STORES, TAILS, WIDTHS, Shape, generate, parse_shape
 from kdyno.labs.memcpy.timing import failing, gather, measure
 from kdyno.stats.effect import PairedEffect, paired_effect
 
-Trial = Callable[[Sequence[Load], Sequence[str], float, int], Mapping[str, Sequence[float]]]
-"""(loads, names, seconds, seed) → score by block, of those that could be timed; less is better."""
+Trial = Callable[[Sequence[Load], Sequence[str], float], Mapping[str, Sequence[float]]]
+"""(loads, names, seconds) → score by block, of those that could be timed; less is better."""
 
 FINALISTS = 4
 WORST = 1.05
@@ -153,9 +141,9 @@ def longest(kept: Sequence[Shape], largest: int) -> list[Shape]:
     return possible(
         {**vars(shape), "large": large, "large_from": above}
         for shape in kept
-        for large in LARGE[1:]
+        for large, least in (("rep", 0), ("nt", NON_TEMPORAL_FROM))
         for above in THRESHOLDS
-        if above <= largest and (large == LARGE[1] or above >= NON_TEMPORAL_FROM)
+        if least <= above <= largest
     )
 
 
@@ -173,31 +161,20 @@ def possible(parameters: Iterable[Mapping[str, Any]]) -> list[Shape]:
 
 
 @dataclass(frozen=True)
-class Round:
-    """One round of halving: who took part, and the median score of each."""
-
-    stage: str
-    scores: Mapping[str, float]
-    kept: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Choice:
-    """The outcome. ``finalists``: the best first, with scores by block of the final."""
+    """The outcome, of so many shapes that were tried. ``finalists``: the best first, with scores by
+    block of the final."""
 
     best: str
     finalists: Mapping[str, tuple[float, ...]]
-    rounds: tuple[Round, ...] = ()
-    tried: int = 0
+    tried: int
 
 
 def choose(
     trial: Trial,
     beside: Sequence[str],
-    *,
     largest: int,
     seconds: float,
-    seed: int,
     prepare: Callable[[Sequence[Shape]], Sequence[str]],
     tell: Callable[[str], None] = lambda _text: None,
 ) -> Choice:
@@ -207,8 +184,8 @@ def choose(
     The best of every stage is in the final: what a later one added may be worth nothing.
     prepare: makes routines of shapes and gives the names of those that copy right. Ties go to
     the simpler shape, which is the one that comes first. ToolError when none is left."""
-    rounds: list[Round] = []
     shapes: dict[str, Shape] = {}
+    tried: set[str] = set()
     kept: list[str] = []
     firsts: list[str] = []
     for number, stage in enumerate(STAGES):
@@ -219,57 +196,38 @@ def choose(
         shapes |= new
         if names or not kept:
             tell(f"{len(names)} {stage.what}")
-            budget_s = stage.share * seconds
-            halves = halving(stage, [*kept, *names], trial, budget_s, seed + 1000 * number)
-            rounds += halves
-            kept = list(halves[-1].kept)
+            tried |= {*kept, *names}
+            kept = halving(stage, [*kept, *names], trial, stage.share * seconds)
             firsts.append(kept[0])
-    kept = list(dict.fromkeys((*kept[:FINALISTS], *firsts)))
+    kept = list(dict.fromkeys((*kept, *firsts)))
     tell(f"the final: {', '.join(kept)}")
     rest_s = seconds * (1.0 - sum(stage.share for stage in STAGES))
-    loads = [*judged().loads, *_far_loads()]
-    final = trial(loads, [*kept, *beside], rest_s, seed + 1000 * len(STAGES))
+    final = trial([*judged().loads, *_far_loads()], [*kept, *beside], rest_s)
     timed = [name for name in kept if final.get(name)]
     if not timed:
         raise ToolError("no shape could be timed to the end")
     ordered = sorted(timed, key=lambda name: median(final[name]))
-    first = final[ordered[0]]
     # Those that did not take longer than the first, beyond what blocks differ by.
-    equal = ordered[:1]
-    for name in ordered[1:]:
-        low = paired_effect(first, final[name]).lo
-        equal += [name] if low is not None and low <= 1.0 else []
+    lows = {name: paired_effect(final[ordered[0]], final[name]).lo for name in ordered[1:]}
+    equal = [*ordered[:1], *(name for name, low in lows.items() if low is not None and low <= 1.0)]
     rest = [name for name in beside if final.get(name)]
-    return Choice(
-        best=min(equal, key=list(shapes).index),
-        finalists={name: tuple(final[name]) for name in (*ordered, *rest)},
-        rounds=tuple(rounds),
-        tried=len({name for each in rounds for name in each.scores}),
-    )
+    finalists = {name: tuple(final[name]) for name in (*ordered, *rest)}
+    return Choice(min(equal, key=list(shapes).index), finalists, len(tried))
 
 
-def halving(
-    stage: Stage,
-    names: Sequence[str],
-    trial: Trial,
-    seconds: float,
-    seed: int,
-    keep: int = FINALISTS,
-) -> list[Round]:
-    """Rounds, each of the same time, until the ``keep`` best are left, the best first."""
+def halving(stage: Stage, names: Sequence[str], trial: Trial, seconds: float) -> list[str]:
+    """Those that are left, the best first, after rounds that each take the same time."""
     left = list(dict.fromkeys(names))
-    rounds: list[Round] = []
-    count = max(1, math.ceil(math.log2(max(1, len(left)) / keep)))
-    for number in range(count):
-        scores = trial(stage.loads, left, seconds / count, seed + number) if left else {}
+    rounds = max(1, math.ceil(math.log2(max(1, len(left)) / FINALISTS)))
+    for number in range(1, rounds + 1):
+        scores = trial(stage.loads, left, seconds / rounds) if left else {}
         medians = {name: median(scores[name]) for name in left if scores.get(name)}
-        ordered = sorted(medians, key=lambda name: medians[name])
-        last = number == count - 1
-        left = ordered[: keep if last else max(keep, (len(ordered) + 1) // 2)]
-        rounds.append(Round(stage.name, medians, tuple(left)))
+        half = max(FINALISTS, (len(medians) + 1) // 2)
+        left = sorted(medians, key=lambda name: medians[name])
+        left = left[: half if number < rounds else FINALISTS]
     if not left:
         raise ToolError(f"no shape of stage {stage.name!r} could be timed")
-    return rounds
+    return left
 
 
 class Refused(ToolError):
@@ -279,14 +237,14 @@ class Refused(ToolError):
 @dataclass
 class Workshop:
     """Routines made of shapes, in ``folder``, the contenders that they become, and their times
-    with the copies of ``material``."""
+    with the loads of ``plan``."""
 
     folder: Path
     cache_root: Path
     core: int
-    material: Material
+    plan: Plan
     seconds: float
-    """Budget of timing, for the time that is left."""
+    """Budget of timing."""
     step: Callable[[str, float | None], None]
     """Is shown what is being done, and the seconds left."""
     rivals: tuple[str, ...] = ()
@@ -324,27 +282,24 @@ class Workshop:
             raise Refused(f"{file} fails its check: {'; '.join(result.violations)}")
         return routine_contender(routine, self.cache_root)
 
-    def bench(self, contenders: Sequence[Contender], material: Material, seed: int) -> Bench:
-        def tell(_block: int, _part: float, elapsed_s: float, _left_s: float | None) -> None:
+    def bench(self, contenders: Sequence[Contender], plan: Plan) -> Bench:
+        def tell(elapsed_s: float, _whole_s: float) -> None:
             left_s = max(0.0, self.seconds - self.timed_s - elapsed_s)
             self.step(f"timing {self.stage}", left_s)
 
-        bench = measure(
-            contenders, material, cache_root=self.cache_root, cpu=self.core, seed=seed, tell=tell
-        )
+        bench = measure(contenders, plan, self.cache_root, self.core, tell=tell)
         self.timed_s += bench.seconds
         return bench
 
     def trial(
-        self, loads: Sequence[Load], names: Sequence[str], seconds: float, seed: int
+        self, loads: Sequence[Load], names: Sequence[str], seconds: float
     ) -> dict[str, Sequence[float]]:
         """A Trial. What cannot be timed goes to ``refused``; ToolError where nothing can."""
-        plan = replace(self.material.plan, seconds=seconds, fewest_blocks=3, most_blocks=200)
-        if self.rivals:
-            plan = replace(plan, loads=(*loads, *plan.loads))
+        own = (*loads, *self.plan.loads) if self.rivals else self.plan.loads
+        plan = replace(self.plan, loads=own, seconds=seconds, fewest_blocks=3, most_blocks=200)
         racing = [self.contenders[name] for name in dict.fromkeys((*names, *self.rivals))]
         try:
-            bench = self.bench(racing, replace(self.material, plan=plan), seed)
+            bench = self.bench(racing, plan)
         except ToolError as problem:
             raise ToolError(f"nothing of {', '.join(names)} could be timed: {problem}") from None
         self.refused.update(bench.failed)
@@ -354,36 +309,25 @@ class Workshop:
         (load,) = bench.loads
         return {name: bench.ns[name][load.id] for name in timed}
 
-    def tuned(
-        self,
-        beside: Sequence[Contender],
-        *,
-        name: str | None,
-        seconds: float,
-        seed: int,
-        left_out: Mapping[str, str],
-    ) -> Tuned:
-        """Choose a memcpy and write its routine. Whoever calls holds the measuring lock.
+    def tuned(self, beside: Sequence[Contender], name: str | None, seconds: float) -> Tuned:
+        """Choose a memcpy. Whoever calls holds the measuring lock.
 
         name: the routine's; by default its shape's. UsageError for a name that no routine can have.
         """
+        if name is not None and not label(name).isidentifier():
+            raise UsageError(f"-o {name}.S: letters, digits and dashes make a routine's name")
         self.contenders |= {each.name: each for each in beside}
         # A CPU's routine is for blocks of every size.
-        largest = max(load.most for load in self.material.plan.loads)
+        largest = max(load.most for load in self.plan.loads)
         choice = choose(
             self.trial,
             [each.name for each in beside if not self.rivals or each.rank == "routine"],
-            largest=THRESHOLDS[-1] if self.rivals else largest,
-            seconds=seconds,
-            seed=seed,
-            prepare=self.prepare,
-            tell=self.name_stage,
+            THRESHOLDS[-1] if self.rivals else largest,
+            seconds,
+            self.prepare,
+            self.name_stage,
         )
-        shape = parsed(choice.best)
-        name = name or shape.name
-        if not label(name).isidentifier():
-            raise UsageError(f"-o {name}.S: letters, digits and dashes make a routine's name")
-        return Tuned(name, shape, generate(shape, name), choice, self.refused, left_out)
+        return Tuned(name or choice.best, parse_shape(choice.best), choice, self.refused)
 
 
 def rivals_score(bench: Bench, name: str) -> Sequence[float]:
@@ -402,16 +346,17 @@ def rivals_score(bench: Bench, name: str) -> Sequence[float]:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A memcpy that was chosen: its shape, and its text as a routine called ``name``."""
+    """A memcpy that was chosen, as a routine called ``name``."""
 
     name: str
     shape: Shape
-    text: str
     choice: Choice
     refused: Mapping[str, str]
     """Shape → why it was not timed."""
-    left_out: Mapping[str, str]
-    """Routine beside it → the same."""
+
+    @property
+    def text(self) -> str:
+        return generate(self.shape, self.name)
 
     @property
     def ratios(self) -> dict[str, PairedEffect]:
@@ -451,34 +396,30 @@ class CpuTuned:
     routines: Mapping[str, str]
     """Function → routine."""
 
-    @property
-    def goals(self) -> list[results.Goal]:
-        return results.goals(self.benches["memcpy"], self.memcpy.name)
 
-
-def tune_cpu(workshop: Workshop, name: str, tree: Path, seed: int) -> CpuTuned:
+def tune_cpu(workshop: Workshop, name: str) -> CpuTuned:
     """Choose this CPU's routines. Whoever calls holds the measuring lock.
 
     name: of the memcpy that is made. ToolError when it fails its full check, or without a rival."""
     cache_root, seconds = workshop.cache_root, workshop.seconds
-    field = gather((), tree, cache_root)
     # What an earlier tuning made of the same name is made again.
-    beside = [each for each in field.contenders if each.name != name]
+    beside = [each for each in gather((), cache_root)[0] if each.name != name]
     workshop.rivals = tuple(each.name for each in beside if each.rank == "rival")
-    memcpy = workshop.tuned(
-        beside, name=name, seconds=_SEARCH * seconds, seed=seed, left_out=field.left_out
-    )
+    memcpy = workshop.tuned(beside, name, _SEARCH * seconds)
     texts = {f"{name}.S": memcpy.text}
     workshop.name_stage("the four figures")
-    plan = replace(judged(_FIGURES * seconds), most_blocks=_BLOCKS)
+    figures = judged(_FIGURES * seconds)
+    figures = replace(
+        figures,
+        most_blocks=_BLOCKS,
+        loads=(*figures.loads, *workshop.plan.loads),
+        copies=workshop.plan.copies,
+    )
     racing = [workshop.contender(f"{name}.S", memcpy.text), *beside]
-    material = with_copies(plan, workshop.material.copies)
-    benches = {"memcpy": workshop.bench(racing, material, seed + 1)}
+    benches = {"memcpy": workshop.bench(racing, figures)}
     routines = {"memcpy": name}
     spent_s = (1 - _SEARCH - _FIGURES) * seconds / (len(FUNCTIONS) - 1)
-    for function in FUNCTIONS:
-        if function == "memcpy":
-            continue
+    for function in (each for each in FUNCTIONS if each != "memcpy"):
         workshop.name_stage(function)
         shipped = [each for each in list_routines(function=function) if each.name != name]
         shipped = [each for each in shipped if not cpus.missing(each.requires)]
@@ -490,7 +431,7 @@ def tune_cpu(workshop: Workshop, name: str, tree: Path, seed: int) -> CpuTuned:
             racing.append(workshop.contender(file, texts[file]))
         loads = tuple(loads_of(function))
         plan = Plan(f"tune {function}", loads, spent_s, 3, 30_000, 6, _BLOCKS)
-        bench = benches[function] = workshop.bench(racing, Material(plan), seed + 1)
+        bench = benches[function] = workshop.bench(racing, plan)
         best = results.best(bench, loads, loads[0].least, loads[-1].most)
         if best is None:
             raise ToolError(f"{bench.plan}: no routine could be timed")
@@ -574,50 +515,28 @@ def with_row(table: str, row: str, text: str) -> str:
 
 def files_of(tuned: CpuTuned, row: str, cpu: Cpu, folder: Path) -> dict[Path, str]:
     """Path → text of all that is written for a CPU into a folder like kernel/memcpy: the routine,
-    its benches, and the row in best.toml."""
-    benches = {function: kept(bench) for function, bench in tuned.benches.items()}
-    bench = parse_bench(benches["memcpy"].encode(), "memcpy.json")
+    its benches with times to four digits, and the row in best.toml."""
+    benches = {function: rounded(bench) for function, bench in tuned.benches.items()}
     table = folder / FILE
     before = table.read_text("utf-8") if table.is_file() else _HEAD
     files = {folder / file: content for file, content in tuned.texts.items()}
-    files[table] = with_row(before, row, row_text(row, cpu, tuned.routines, bench))
-    for function, content in benches.items():
-        files[folder / BENCHES / row / f"{function}.json"] = content
+    files[table] = with_row(before, row, row_text(row, cpu, tuned.routines, benches["memcpy"]))
+    for function, bench in benches.items():
+        text = json.dumps(to_json(bench), separators=(",", ":"))
+        files[folder / BENCHES / row / f"{function}.json"] = f"{text}\n"
     return files
 
 
-def kept(bench: Bench) -> str:
-    """A bench as the project keeps it: one line a contender, times to four digits."""
-    value = to_json(bench)
+def rounded(bench: Bench) -> Bench:
     times = {
         name: {load: [float(f"{ns:.4g}") for ns in row] for load, row in rows.items()}
-        for name, rows in value.pop("ns").items()
+        for name, rows in bench.ns.items()
     }
-    head = json.dumps(value, separators=(",", ":"))[:-1]
-    rows = [(json.dumps(name), json.dumps(of, separators=(",", ":"))) for name, of in times.items()]
-    return f'{head},\n"ns":{{\n' + ",\n".join(map(":".join, rows)) + "\n}}\n"
+    return bench.model_copy(update={"ns": times})
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """Time after ÷ time before, below 1 is faster; ``ends`` from the interval of the ratio."""
-
-    ratio: float
-    ends: tuple[float, float] | None
-    share: float
-    """Part of the time that copying takes, 0 to 1: without copying, 1 − share is left."""
-
-
-def predict(share: float | None, ratio: PairedEffect | None) -> Prediction | None:
-    """What a faster routine should give in the kernel, by Amdahl: time after ÷ time before = 1 −
-    share × (1 − ratio), with ratio = time of the new routine ÷ time of the old one on the same
-    copies. It holds as far as the replay resembles the kernel: caches as warm, copies as they were
-    recorded. None where the share or the ratio is not known."""
-    if share is None or ratio is None or ratio.ratio is None:
-        return None
-
-    def after(value: float) -> float:
-        return 1.0 - share * (1.0 - value)
-
-    ends = (after(ratio.ci[0]), after(ratio.ci[1])) if ratio.ci else None
-    return Prediction(after(ratio.ratio), ends, share)
+def after(share: float, ratio: float) -> float:
+    """Time after ÷ time before in the kernel, by Amdahl, where a routine that takes ``share`` of
+    the time is replaced by one that takes ``ratio`` of its time on the same copies. It holds as far
+    as the replay resembles the kernel: caches as warm, copies as they were recorded."""
+    return 1.0 - share * (1.0 - ratio)

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The memory-routine laboratory in tables and sentences: benches, copies and tunings."""
+"""The memory-routine laboratory in tables, sentences and curves: benches, copies and tunings.
+
+Curves are ns per call by size, both axes logarithmic, above the ceiling's line. Only as many
+routines are plotted as there are distinguishable colours; the tables have them all."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -15,10 +20,11 @@ from rich.text import Text
 from kdyno.labs.memcpy import results
 from kdyno.labs.memcpy.copies import Distribution, aligned, by_size, size_quantile
 from kdyno.labs.memcpy.loads import Load
-from kdyno.labs.memcpy.results import Bench
-from kdyno.labs.memcpy.search import CpuTuned, Prediction, Tuned
+from kdyno.labs.memcpy.results import Bench, Curve
+from kdyno.labs.memcpy.search import CpuTuned, Tuned, after
 from kdyno.report import figures, plain
-from kdyno.report.show import spreadsheet, terminal
+from kdyno.report.charts import vega
+from kdyno.report.show import terminal
 from kdyno.report.show.grid import Cell, Column, Grid, Kind
 from kdyno.report.show.terminal import Layout, Part, Screen
 from kdyno.stats.effect import PairedEffect
@@ -58,15 +64,11 @@ _ALIGNMENTS = {
 }
 
 
-def title(level: str, mode: str, alignment: str) -> str:
+def title(key: Curve) -> str:
     """What a curve was measured with, in words."""
+    level, mode, alignment = key
     where = "in L1" if level == "L1" else f"from {level}"
     return f"{_MODES[mode]}, {where}{_ALIGNMENTS.get(alignment, '')}"
-
-
-def label(level: str, mode: str, alignment: str) -> str:
-    """The same in three words, for tables."""
-    return f"{level} · {mode}" + (f" · {alignment}" if mode == "fixed" else "")
 
 
 def ratio(effect: PairedEffect | None) -> str:
@@ -101,23 +103,22 @@ def fitting(loads: Sequence[Load]) -> list[Load]:
 def answer(bench: Bench) -> str:
     """The result in one or two sentences."""
     near = [load for load in bench.loads if load.level == "L1"]
-    sentences = []
+    text = ""
     rivals = " or ".join(map(plain.short, bench.ranked("rival")))
     if near and (winner := results.best(bench, near, near[0].least, near[-1].most)) is not None:
         text = f"{plain.short(winner.name)} is the fastest over all that was copied in L1"
         if winner.ratio is not None and winner.ratio.ratio is not None:
             faster = ", whichever is faster" if " or " in rivals else ""
             text += f": its time is {ratio(winner.ratio)} that of {rivals}{faster}"
-        sentences.append(text + ".")
-    steady = results.steadiest(bench, near)
-    if steady is not None and len(near) > 1:
+        text += "."
+    if len(near) > 1 and (steady := results.steadiest(bench, near)) is not None:
         load = steady.load
-        sentences.append(
-            f"{plain.short(steady.name)} has the mildest worst case: {ratio(steady.ratio)} at "
+        text += (
+            f" {plain.short(steady.name)} has the mildest worst case: {ratio(steady.ratio)} at "
             f"{span(load.least, load.most)} bytes, "
-            f"{title(load.level, load.mode, load.alignment)}."
+            f"{title((load.level, load.mode, load.alignment))}."
         )
-    return " ".join(sentences)
+    return text
 
 
 BEST = (
@@ -133,25 +134,25 @@ def bench_parts(bench: Bench, screen: Screen) -> Iterator[Part]:
     """The answer, the fastest by size, and the times of all that was timed."""
     yield Text(answer(bench), style="bold")
     yield Text(
-        f"{plain.sentence(bench.cpu)}, {bench.clock.core_ghz:.2f} GHz (time-stamp counter "
-        f"{bench.clock.tsc_ghz:.2f}); {figures.count(bench.blocks, 'block')}; 95 % intervals; "
+        f"{plain.sentence(bench.cpu)}, {bench.clock.core_ghz:.2f} GHz; "
+        f"{figures.count(bench.blocks, 'block')}; 95 % intervals; "
         "× is time ÷ time of the faster of the kernel’s loop (orig) and rep movsb",
         style="dim",
     )
     yield ""
-    curves = {key: results.bands(bench, *key) for key in results.curves(bench)}
+    curves = {key: results.bands(bench, key) for key in results.curves(bench)}
     grids = {key: Grid(BEST, bands) for key, bands in curves.items() if bands}
     widths = terminal.together(grids.values())
     for key, grid in grids.items():
-        yield Text(f"Fastest, {title(*key)}", style="bold")
+        yield Text(f"Fastest, {title(key)}", style="bold")
         yield Layout(grid, widths)
         yield ""
     fit = max(4, (terminal.used(screen) - _NAMES) // _TIME)
     for key in results.curves(bench):
         if key not in _TIMED and key[1] != "distribution":
             continue
-        yield Text(f"ns per call, {title(*key)}", style="bold")
-        loads = fitting(results.curve(bench, *key))
+        yield Text(f"ns per call, {title(key)}", style="bold")
+        loads = fitting(results.curve(bench, key))
         for start in range(0, len(loads), fit):
             columns = [Column("", str, "name")]
             for load in loads[start : start + fit]:
@@ -178,12 +179,6 @@ def _time(bench: Bench, load: Load, name: str) -> Cell:
     least = min((results.ns(bench, each, load) for each in copying), default=0.0)
     text = f"{value:.3g}" if value < 1000 else f"{value:.0f}"
     return Cell(text, value, style="bold green" if value == least else "")
-
-
-def bench_csv(bench: Bench) -> str:
-    """One line per contender and load, full precision."""
-    rows = results.timings(bench)
-    return spreadsheet.text(Grid([Column(key, itemgetter(key)) for key in rows[0]], rows))
 
 
 def figures_text(bench: Bench, name: str | None = None) -> str:
@@ -264,36 +259,41 @@ def copies(
     )
 
 
-def tuning(tuned: Tuned, load: Load, prediction: Prediction | None) -> Iterator[Part]:
+def tuning(tuned: Tuned, load: Load, share: float | None) -> Iterator[Part]:
     """The finalists, and the gain that is predicted."""
-    name = tuned.shape.name
+    name, ratios = tuned.shape.name, tuned.ratios
     yield (
         f"{name} is the fastest of {tuned.choice.tried} shapes for these copies "
-        f"({load.least} to {load.most} bytes, {load.mean_bytes:.0f} on average, {load.mode})."
+        f"({load.least} to {load.most} bytes, {load.mean_bytes:.0f} on average)."
     )
-    ratios = {other: ratio(effect) for other, effect in tuned.ratios.items()} | {name: "chosen"}
+    words = {other: ratio(effect) for other, effect in ratios.items()} | {name: "chosen"}
     columns = (
         Column("", itemgetter(0), "name"),
         Column("ns per call", lambda row: median(row[1]), "number", "{:.2f}".format),
-        Column(f"time of {name} ÷ its time", lambda row: ratios[row[0]]),
+        Column(f"time of {name} ÷ its time", lambda row: words[row[0]]),
     )
     yield from ("", Grid(columns, list(tuned.choice.finalists.items())))
-    better = [other for other, effect in tuned.ratios.items() if (effect.lo or 0.0) > 1.0]
-    if better:
+    if better := [other for other, effect in ratios.items() if (effect.lo or 0.0) > 1.0]:
         yield from ("", f"Not generated, yet faster here: {few(better)}.")
-    yield from _unused(tuned)
+    yield from _refused(tuned)
     yield from ("", f"The routine: kdyno lab memcpy generate {name} -o FILE.S (or tune -o FILE.S).")
-    if prediction is None:
+    now = ratios.get("orig")
+    if share is None or now is None or now.ratio is None:
         yield (
-            "No prediction: give memcpy's share of the time, which `kdyno profile` shows, with "
-            "--share, and a kernel source with --tree."
+            "No prediction: that needs memcpy's share of the time, which `kdyno profile` shows, "
+            "as --share, and a kernel source in the cache."
         )
     else:
-        limits = f" ({figures.interval(prediction.ends)})" if prediction.ends else ""
+        low, high = now.ci or (None, None)
+        ends = (
+            ""
+            if low is None or high is None
+            else (f" ({figures.interval((after(share, low), after(share, high)))})")
+        )
         yield (
-            f"Predicted: with {percent(prediction.share)} of the time in memcpy, "
-            f"{figures.percent(prediction.ratio - 1.0)} of that time{limits}; a memcpy that costs "
-            f"nothing: {figures.percent(-prediction.share)}."
+            f"Predicted: with {percent(share)} of the time in memcpy, "
+            f"{figures.percent(after(share, now.ratio) - 1.0)} of that time"
+            f"{ends}; a memcpy that costs nothing: {figures.percent(-share)}."
         )
 
 
@@ -314,34 +314,114 @@ def cpu_tuning(tuned: CpuTuned) -> Iterator[Part]:
         "how much the worst of them exceeds 1.05; less is better."
     )
     yield from ("", figures_text(tuned.benches["memcpy"], memcpy.name).rstrip("\n"), "")
-    for function, routine in tuned.routines.items():
-        yield f"{function:10} {routine}"
-    yield from _unused(memcpy)
+    yield from (f"{function:10} {routine}" for function, routine in tuned.routines.items())
+    yield from _refused(memcpy)
 
 
-def _unused(tuned: Tuned) -> Iterator[str]:
-    """What was not timed, and why; of the shapes that a check refused the first one."""
-    for name, why in tuned.left_out.items():
-        yield f"left out: {plain.short(name)}: {plain.sentence(why)}"
+def _refused(tuned: Tuned) -> Iterator[str]:
+    """Of the shapes that were not timed the first one."""
     if tuned.refused:
         name, why = next(iter(tuned.refused.items()))
         count = figures.count(len(tuned.refused), "shape")
         yield f"refused: {count}; {plain.short(name)}: {plain.sentence(why)}"
 
 
-def tuning_json(tuned: Tuned, load: Load, prediction: Prediction | None) -> dict[str, Any]:
-    """Scores are ns per call. ``predicted``: time after ÷ time before."""
+def tuning_json(tuned: Tuned, **more: object) -> dict[str, Any]:
+    """Scores are ns per call of recorded copies, or a CPU's."""
     ratios = {name: {"ratio": at.ratio, "ci": at.ci} for name, at in tuned.ratios.items()}
-    value = _tuned_json(tuned, "memcpy-tuning") | {"load": load.id, "mean_bytes": load.mean_bytes}
-    return value | {"time_ratios": ratios, "predicted": prediction and vars(prediction)}
+    value = {"schema": 1, "shape": tuned.shape.name, "refused": tuned.refused}
+    return {**value, **asdict(tuned.choice), "time_ratios": ratios, **more}
 
 
-def cpu_tuning_json(tuned: CpuTuned, row: str) -> dict[str, Any]:
-    value = _tuned_json(tuned.memcpy, "memcpy-cpu-tuning") | {"row": row}
-    figures = {goal.key: {"value": goal.value, "met": goal.met} for goal in tuned.goals}
-    return value | {"routines": tuned.routines, "figures": figures}
+_COLOURS = ("variant", "slower", "faster", "failed", "inconclusive")
+_KNOWN = {
+    "orig": ("ink", [6, 3]),
+    "fsrm": ("baseline", [6, 3]),
+    "rep-movsb": ("baseline", [6, 3]),
+    "glibc": ("muted", [2, 2]),
+    "nothing": ("muted", [1, 3]),
+}
+"""Rivals, the C library and the bound: colour and dashes."""
+_FEWEST = 3
+"""A curve of fewer sizes is not a curve."""
 
 
-def _tuned_json(tuned: Tuned, kind: str) -> dict[str, Any]:
-    fields = {"shape": tuned.shape.name, "refused": tuned.refused, "left_out": tuned.left_out}
-    return {"schema": 1, "kind": kind, **fields, **asdict(tuned.choice)}
+def picture(bench: Bench) -> str:
+    """All curves below each other as one SVG that stands alone."""
+    keys = [key for key in results.curves(bench) if len(results.curve(bench, key)) >= _FEWEST]
+    keys = keys or results.curves(bench)[:1]
+    head = vega.heading(
+        "Memory routines" + (": the published comparison" * (bench.plan == "paper")),
+        f"{plain.sentence(bench.cpu)}, {bench.clock.core_ghz:.2f} GHz, {bench.blocks} blocks",
+    )
+    words = " ".join([answer(bench), *(_in_words(bench, key) for key in keys)])
+    panels = [_chart(bench, key) for key in keys]
+    return vega.alone(vega.stack(panels, head, spacing_px=28), words) + "\n"
+
+
+def _chart(bench: Bench, key: Curve) -> vega.Spec:
+    """One curve's panel with its legend."""
+    loads = results.curve(bench, key)
+    near = [load for load in bench.loads if load.level == bench.loads[0].level]
+    fastest = results.speed(bench, bench.ranked("routine"), near)
+    fastest = [each for each in fastest if each not in _KNOWN][: len(_COLOURS)]
+    styles = {name: (colour, [1, 0]) for name, colour in zip(fastest, _COLOURS, strict=False)}
+    styles |= {each.name: _KNOWN[each.name] for each in bench.timed if each.name in _KNOWN}
+    rows = [
+        {"name": plain.short(each), "bytes": load.mean_bytes, "ns": results.ns(bench, each, load)}
+        for each in styles
+        for load in loads
+    ]
+    for load in loads:
+        if (least_ns := results.ceiling_ns(bench, load)) is not None:
+            # What lies far below one call's cost would only stretch the axis.
+            row = {"name": "ceiling", "bytes": load.mean_bytes, "ns": max(least_ns, 0.3)}
+            rows.append(row)
+    styles["ceiling"] = ("accent", [8, 2, 1, 2])
+    low, high = loads[0].mean_bytes, loads[-1].mean_bytes
+    one_size = loads[0].least == loads[0].most
+    # The fastest of each band, the band's middle and its lower edge; random sizes overlap: there
+    # are no bands along the axis.
+    winners: list[dict[str, Any]] = []
+    for best in results.bands(bench, key) if one_size else ():
+        edge, end = max(low, best.least), min(high, best.most)
+        # A band of one point at the axis' end has no room for a word.
+        if end > 1.5 * edge:
+            name = vega.fitted(plain.short(best.name), 90)
+            winners.append({"name": name, "middle": math.sqrt(edge * end), "edge": edge})
+    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high) + 1e-9)
+    powers = [1 << power for power in range(first, last + 1)]
+    times = [results.ns(bench, each.name, load) for each in bench.timed for load in loads]
+    # 1, 2, 5, 10 … over all times; of many only 1, 10 …
+    decades = [10.0**power for power in range(-2, 9)]
+    marks = [factor * ten for ten in decades for factor in (1, 2, 5)]
+    marks = [mark for mark in marks if min(*times, 0.3) <= mark <= max(times)]
+    return vega.filled(
+        Path(__file__).with_name("curve.json"),
+        title=title(key),
+        domain=[low, high],
+        x_title="bytes" if one_size else "mean bytes of the draws",
+        sizes=powers[:: max(1, math.ceil(len(powers) / 9))],
+        times=marks if len(marks) <= 9 else [mark for mark in marks if mark in decades],
+        rows=rows,
+        winners=winners,
+        edges=winners[1:],
+        names=[plain.short(name) for name in styles],
+        colours=[f"var(--{colour})" for colour, _ in styles.values()],
+        dashes=[dash for _, dash in styles.values()],
+    )
+
+
+def _in_words(bench: Bench, key: Curve) -> str:
+    """The curve's result for those who cannot see it."""
+    loads = results.curve(bench, key)
+    winners = "; ".join(
+        f"{span(best.least, best.most)} bytes: {plain.name(best.name)}"
+        + (f", {ratio(best.ratio)}" if best.ratio is not None else "")
+        for best in results.bands(bench, key)
+    )
+    return (
+        f"Time per call by size, {title(key)}, "
+        f"{span(loads[0].least, loads[-1].most)} bytes. Fastest: {winners}. "
+        "The JSON file has every figure."
+    )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import secrets
 import select
 import signal
 import subprocess
@@ -42,7 +43,6 @@ from kdyno.labs.memcpy.loads import (
     POOL,
     Caches,
     Load,
-    Material,
     Plan,
     caches,
     draws,
@@ -58,25 +58,11 @@ READ_BYTES = 8
 """Recorded copies up to this size are values (get_user), which their caller reads at once. A store
 that cannot be forwarded to that load costs several ns more."""
 NO_TREE = (
-    "memcpy_orig is taken from a kernel source, and there is none in the cache: give --tree DIR, "
-    "or build any kernel once, for example `kdyno build experiments/simd-memcpy.toml`"
+    "memcpy_orig is taken from a kernel source, and there is none in the cache: "
+    "build any kernel once, for example `kdyno build experiments/simd-memcpy.toml`"
 )
 _GUESSED = {"L1": (2.0, 40.0), "L2": (6.0, 20.0), "L3": (25.0, 8.0), "memory": (150.0, 4.0)}
 """ns that a call costs beside its bytes, and bytes per ns: only to choose how many calls."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """Who is timed, and who is not and why."""
-
-    contenders: tuple[Contender, ...]
-    left_out: dict[str, str] = field(default_factory=dict)
-
-    def require_some(self) -> None:
-        """ToolError where nothing would be compared."""
-        if not any(contender.rank == "routine" for contender in self.contenders):
-            why = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
-            raise ToolError(f"no routine is left to time: {why}")
 
 
 def failing(routines: Sequence[Routine], cache_root: Path) -> dict[str, str]:
@@ -89,23 +75,17 @@ def failing(routines: Sequence[Routine], cache_root: Path) -> dict[str, str]:
     }
 
 
-def tree_at_hand(cache_root: Path) -> Path | None:
-    """The newest kernel source that lies unpacked in the cache; None without one."""
-    trees = [tree for tree in cache_root.glob("trees/*/tree") if (tree / PLACE).is_file()]
-    return max(trees, key=lambda tree: tree.stat().st_mtime, default=None)
-
-
 def gather(
     names: Sequence[str],
-    tree: Path | None,
     cache_root: Path,
     only: Sequence[str] = (),
     check: Callable[[Sequence[Routine], Path], dict[str, str]] = failing,
-) -> Field:
-    """The field for ``names`` (names or FILE.S; none: all of kernel/memcpy/) and the rivals.
+) -> tuple[list[Contender], dict[str, str]]:
+    """Who is timed: ``names`` (names or FILE.S; none: all of kernel/memcpy/) and the rivals,
+    memcpy_orig of the newest kernel source in the cache; and who is left out → why.
 
-    tree: a kernel source for memcpy_orig; None: one in the cache. only: what a plan times, when no
-    names are given. UsageError for an unknown name, or a named routine that this CPU cannot run."""
+    only: what a plan times, when no names are given. UsageError for an unknown name, or a named
+    routine that this CPU cannot run; ToolError where no routine is left."""
     left_out: dict[str, str] = {}
     routines: list[Routine] = []
     # ``best`` is the one that a variant of that name gets on this CPU.
@@ -123,48 +103,46 @@ def gather(
     wrong = check(routines, cache_root)
     left_out |= wrong
     right = [each for each in routines if each.name not in wrong]
+    if not right:
+        why = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise ToolError(f"no routine is left to time: {why}")
     own = [checking.routine_contender(each, cache_root) for each in right]
-    # The same two instructions twice would only be compared with themselves.
-    own = [replace(each, rank="rival") if each.name == STRING else each for each in own]
     others = checking.standing(cache_root)
+    # The same two instructions twice would only be compared with themselves.
     if any(each.name == STRING for each in own):
+        own = [replace(each, rank="rival") if each.name == STRING else each for each in own]
         others = [each for each in others if each.rank != "rival"]
-    if (tree := tree or tree_at_hand(cache_root)) is not None:
-        others.append(checking.kernels_own(tree, cache_root))
+    trees = [tree for tree in cache_root.glob("trees/*/tree") if (tree / PLACE).is_file()]
+    if trees:
+        newest = max(trees, key=lambda tree: tree.stat().st_mtime)
+        others.append(checking.kernels_own(newest, cache_root))
     elif "orig" in only:
         raise UsageError(NO_TREE)
     else:
         left_out["orig"] = NO_TREE
-    if only:
-        others = [each for each in others if each.name in only]
-    every = [each.name for each in (*own, *others)]
+    contenders = [*own, *(each for each in others if not only or each.name in only)]
+    every = [each.name for each in contenders]
     if twice := {name for name in every if every.count(name) > 1}:
         raise UsageError(f"{', '.join(sorted(twice))}: two routines of one name; rename a file")
-    return Field((*own, *others), left_out)
-
-
-Tell = Callable[[int, float, float, float | None], None]
-"""Is shown how far a bench is: (block, part of the whole from 0 to 1, elapsed s, s left)."""
+    return contenders, left_out
 
 
 def measure(
     contenders: Sequence[Contender],
-    material: Material,
-    *,
+    plan: Plan,
     cache_root: Path,
     cpu: int,
-    seed: int,
     left_out: dict[str, str] | None = None,
-    tell: Tell = lambda *_: None,
+    tell: Callable[[float, float], None] = lambda *_: None,
 ) -> results.Bench:
-    """Time all contenders. Whoever calls holds the measuring lock.
+    """Time all contenders. Whoever calls holds the measuring lock. ``tell`` is shown the seconds
+    that have passed and, as far as it is known, those of the whole.
 
     ToolError when not one contender could be timed."""
-    plan, sizes = material.plan, caches()
+    sizes = caches()
     program = checking.timing_program(cache_root)
     ns: dict[str, dict[str, list[float]]] = {}
-    ghz: dict[str, list[float]] = {}
-    answers: dict[str, list[tuple[float, ...]]] = {}
+    answers: dict[str, list[float]] = {}
     failed: dict[str, str] = {}
     began_s, created = time.monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     block = lines = count = 0
@@ -175,89 +153,70 @@ def measure(
         elapsed_s = time.monotonic() - began_s
         block_s = elapsed_s / (block + lines / count)
         whole_s = max(block_s * plan.fewest_blocks, min(plan.seconds, block_s * plan.most_blocks))
-        left_s = max(0.0, whole_s - elapsed_s) if elapsed_s > 0.5 else None
-        tell(block, min(1.0, elapsed_s / whole_s), elapsed_s, left_s)
+        tell(elapsed_s, max(elapsed_s, whole_s))
 
     while True:
         racing = [contender for contender in contenders if contender.name not in failed]
         if not racing:
             raise ToolError("; ".join(f"{name}: {why}" for name, why in failed.items()))
         lines, count = 0, max(1, len(racing) * len(plan.loads))
+        seed = secrets.randbits(40)
         with whole.scratch("bench") as folder:
-            tasks = tasks_of(racing, material, sizes, seed + block, folder)
-            placed = checking.rack(racing, seed + block, folder, cache_root)
+            tasks = tasks_of(racing, plan, sizes, seed, folder)
+            placed = checking.rack(racing, seed, folder, cache_root)
             timed = time_all(program, placed, cpu, tasks, step)
         failed |= timed.failed
         for text, numbers in timed.answers.items():
-            answers.setdefault(text, []).append(numbers)
+            answers.setdefault(text, []).append(numbers[-1])
         for contender in racing:
             for load in plan.loads if contender.name not in failed else ():
-                score = timed.times[key(contender, load)]
-                ns.setdefault(contender.name, {}).setdefault(load.id, []).append(score.ns)
-                ghz.setdefault(load.id, []).append(score.ghz)
+                time_ns = round(timed.times[key(contender, load)], 4)
+                ns.setdefault(contender.name, {}).setdefault(load.id, []).append(time_ns)
         block += 1
         spent_s = time.monotonic() - began_s
         if block >= plan.most_blocks or (
             block >= plan.fewest_blocks and spent_s * (block + 1) / block > plan.seconds
         ):
             break
-    fields = ("name", "help", "rank")
     return results.Bench(
         plan=plan.name,
         created=created,
         cpu=cpus.this_cpu().model,
-        seed=seed,
         blocks=block,
-        seconds=round(time.monotonic() - began_s, 1) or 0.1,
-        clock=results.Clock(
-            tsc_ghz=round(median(numbers[0] for numbers in answers["clock"]), 5),
-            core_ghz=round(median(numbers[-1] for numbers in answers["clock"]), 5),
-        ),
+        seconds=round(spent_s, 1) or 0.1,
+        clock=results.Clock(core_ghz=round(median(answers["clock"]), 5)),
+        # The best of each block, and the median of these, so that no single lucky one decides.
         ceilings={
-            # The best of each block, and the median of these, so that no single lucky one decides.
-            level: results.Ceiling(
-                bytes_per_ns=round(median(first for first, *_ in answers[text]), 4), how=how
-            )
-            for level, (text, how) in _ceilings(sizes).items()
+            level: results.Ceiling(bytes_per_ns=round(median(answers[text]), 4))
+            for level, text in _ceilings(sizes).items()
             if text in answers
         },
         caches={"L1": sizes.l1, "L2": sizes.l2, "L3": sizes.l3},
         contenders=[
-            results.Contender.model_validate({key: getattr(each, key) for key in fields})
+            results.Contender.model_validate({"name": each.name, "rank": each.rank})
             for each in contenders
         ],
         failed=failed,
         left_out=left_out or {},
         remarks=[f"this machine does not say how large {level} is" for level in sizes.guessed],
         loads=list(plan.loads),
-        ghz={load: round(median(values), 4) for load, values in ghz.items()},
-        ns={
-            name: {load: [round(value, 4) for value in values] for load, values in rows.items()}
-            for name, rows in ns.items()
-            if name not in failed
-        },
+        ns={name: rows for name, rows in ns.items() if name not in failed},
     )
 
 
-def _ceilings(sizes: Caches) -> dict[str, tuple[str, str]]:
-    """Level → the program's line that measures how fast bytes can be stored or copied there, with
-    the widest register of this CPU; and what that is in words."""
+def _ceilings(sizes: Caches) -> dict[str, str]:
+    """Level → the program's line that measures how fast bytes can be stored (L1) or copied there,
+    with the widest register of this CPU."""
     flags = cpus.flags()
     width = 64 if "avx512f" in flags else 32 if "avx2" in flags else 16
-    how = f"a loop of nothing but {width}-byte stores into {STORE_BYTES} bytes"
-    lines = {"L1": (f"stores {width} {STORE_BYTES}", how)}
-    for level in LEVELS[1:]:
-        region = sizes.region(level)
-        how = f"one copy of {region >> 10} KiB: the best of three plain loops"
-        lines[level] = f"copies {width} {region}", how
-    return lines
+    copies = {level: f"copies {width} {sizes.region(level)}" for level in LEVELS[1:]}
+    return {"L1": f"stores {width} {STORE_BYTES}", **copies}
 
 
 def tasks_of(
-    contenders: Sequence[Contender], material: Material, sizes: Caches, seed: int, folder: Path
+    contenders: Sequence[Contender], plan: Plan, sizes: Caches, seed: int, folder: Path
 ) -> list[Task]:
     """One block's work, in random order; pools are written into ``folder``."""
-    plan = material.plan
     dice = np.random.default_rng(seed)
     tasks = [Task(("clock",), ())]
     ceilings = _ceilings(sizes)
@@ -267,14 +226,14 @@ def tasks_of(
             continue
         largest = max(load.most for load in loads)
         region = max(sizes.region(level), room_for(largest, 1 << 40, "L1"))
-        tasks.append(Task((f"region {region}", ceilings[level][0]), ()))
+        tasks.append(Task((f"region {region}", ceilings[level]), ()))
         for at in dice.permutation(len(loads)):
             load = loads[at]
             setup: tuple[str, ...] = (f"region {region}",)
             if load.mode != "fixed" or level != "L1":
                 pool = folder / f"{len(tasks)}.pool"
                 room = room_for(load.most, region, level)
-                draws(dice, load, material, room).tofile(pool)
+                draws(dice, load, plan, room).tofile(pool)
                 setup = (*setup, f"pool {pool}")
             order = [contenders[number] for number in dice.permutation(len(contenders))]
             start = int(dice.integers(1 << 40))
@@ -346,19 +305,12 @@ class Task:
     lines: tuple[Line, ...]
 
 
-@dataclass(frozen=True)
-class Time:
-    """One line's score: ns per call, and the core's clock meanwhile."""
-
-    ns: float
-    ghz: float
-
-
 @dataclass
 class Timed:
     """What one run of all tasks gave."""
 
-    times: dict[str, Time] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+    """Line → ns per call."""
     answers: dict[str, tuple[float, ...]] = field(default_factory=dict)
     """Answer to each line of set-up, the line itself as key."""
     failed: dict[str, str] = field(default_factory=dict)
@@ -448,7 +400,8 @@ class _Talk:
         except ValueError as problem:
             raise Died(None, str(problem)) from None
 
-    def timed(self, line: Line) -> Time:
+    def timed(self, line: Line) -> float:
+        """ns per call."""
         self._send(line.text, line)
         try:
             if parse(self._line(line)) != ("begin", (line.id,)):
@@ -456,7 +409,8 @@ class _Talk:
             word, rest = parse(self._line(line))
             if word != "done" or len(rest) != 3 or rest[0] != line.id:
                 raise ValueError("it does not end")
-            return Time(figure(rest[1]), figure(rest[2]))
+            time_ns, _core_ghz = figure(rest[1]), figure(rest[2])
+            return time_ns
         except ValueError as problem:
             raise Died(line, f"spoiled the timing program: {problem}") from None
 

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,9 +24,9 @@ from kdyno.kernels.routines.routine import (
     routines_folder,
 )
 from kdyno.labs.memcpy import copies as copying
-from kdyno.labs.memcpy import counting, loads, results, search, section, tables, timing
+from kdyno.labs.memcpy import counting, loads, results, search, tables, timing
 from kdyno.labs.memcpy.kunit import kernel_tests
-from kdyno.labs.memcpy.shape import generate, parse_shape
+from kdyno.labs.memcpy.shape import FORM, generate, parse_shape
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.machines.cpus import measuring, place
 from kdyno.measure.execution import Listener, Options
@@ -35,31 +34,14 @@ from kdyno.paths import cache_root
 from kdyno.report.charts.vega import png
 from kdyno.report.progress import duration
 from kdyno.report.show import terminal
-from kdyno.store.run import write_run
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.verbs.options import (
-    Jobs,
-    Json,
-    NoSandbox,
-    NoWait,
-    Refresh,
-    Runs,
-    argument,
-    option,
-    percent,
-    where,
-)
+from kdyno.verbs.options import Jobs, Json, NoSandbox, NoWait, Refresh, argument, option, percent
 from kdyno.verbs.output import Line, check_writable, say, show, write, write_json
-from kdyno.verbs.subject import load, stored_run
+from kdyno.verbs.subject import load
 from kdyno.verbs.watching import Building
 
-Tree = Annotated[
-    Path | None, option("--tree DIR", "Kernel source for memcpy_orig; default: one in the cache.")
-]
-BenchSeed = Annotated[int, option("--seed N", "Seed of orders, places and copies.", min=0)]
-Source = Annotated[str, option("--source SOURCE", "Kernel source to build from.")]
-KERNEL = "debian:linux-source-7.3"
+Minutes = Annotated[float | None, option("--minutes MINUTES", "Minutes of timing.", min=0.05)]
 
 
 def check(
@@ -72,7 +54,6 @@ def check(
     kernel: bool = option(
         "--kernel", "Also boot a kernel with each routine and run its own KUnit tests there.", False
     ),
-    source: Source = KERNEL,
     no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
@@ -105,15 +86,11 @@ def check(
             show(f"{each.function:10} {each.name:28} {row['state']:8} {cases}".rstrip())
             for line in row["why"]:
                 show(f"{'':12}{line}")
-    watch = Building()
-    options = Options(cache_root(), Path(), listener=Listener(watch.fetching, watch.building))
     for each, row in zip(routines, rows, strict=True):
         if not kernel or row["state"] != "passed":
             continue
-        try:
-            report = kernel_tests(each, source, options)
-        finally:
-            watch.end()
+        with _options() as options:
+            report = kernel_tests(each, counting.KERNEL, options)
         row["kernel"] = report.as_json()
         if not report.passed:
             row["state"] = "failed"
@@ -125,14 +102,19 @@ def check(
     return 1 if any(row["state"] == "failed" for row in rows) else 0
 
 
+@contextmanager
+def _options(jobs: int | None = None, refresh: bool = False) -> Iterator[Options]:
+    """For a build whose progress is shown."""
+    watch = Building()
+    listener = Listener(watch.fetching, watch.building, notify=say)
+    try:
+        yield Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
+    finally:
+        watch.end()
+
+
 def generate_verb(
-    shape: str = argument(
-        "SHAPE",
-        "[FUNCTION-]REGISTERS-LOOPBYTES[-TAIL][-maskN|-bytesN][-small32]"
-        "[-aligned|-unaligned][-rep-BYTES|-nt-BYTES]; "
-        "functions memcpy, memmove, memset, copy_page, clear_page; registers general, sse, "
-        "avx2, avx512vl, avx512; tails overlap, string, mask (pages have none).",
-    ),
+    shape: str = argument("SHAPE", f"{FORM} (pages have none)."),
     output: str = option("--output -o FILE.S", "Where to; - is stdout.", "-"),
     name: str | None = option("--name NAME", "Its name; else the file's, else the shape's.", None),
 ) -> int:
@@ -184,18 +166,13 @@ def bench(
     paper: bool = option(
         "--paper", "The published comparison: 128 to 2048 bytes, 5,000,000 calls.", False
     ),
-    minutes: float | None = option("--minutes MINUTES", "Minutes of timing.", None, min=0.05),
+    minutes: Minutes = None,
     distribution: Path | None = option(
         "--distribution FILE", "Replay what a kernel copied (JSON).", None
     ),
-    tree: Tree = None,
-    seed: BenchSeed = 1,
     earlier: Path | None = option("--from FILE", "Time nothing: show an earlier --json.", None),
     figures: bool = option("--figures", "The ratios that a good routine is judged by.", False),
-    csv: str | None = option("--csv FILE", "Every figure as CSV; - is stdout.", None),
     output: str | None = option("-o --output FILE", "Curves: .svg or .png.", None),
-    into: str | None = option("--into RUN", "Keep it in this run; its report shows it.", None),
-    runs: Runs = None,
     no_wait: NoWait = False,
     no_sandbox: NoSandbox = False,
     json: Json = None,
@@ -206,22 +183,15 @@ def bench(
       kdyno lab memcpy bench --quick
       kdyno lab memcpy bench --paper -o paper.svg
       kdyno lab memcpy bench avx2 mine.S --distribution copies.json -o bench.svg
-      kdyno lab memcpy bench --from bench.json --csv -
-      kdyno lab memcpy bench --quick --into last
+      kdyno lab memcpy bench --from bench.json
     """
-    if json == csv == "-":
-        raise UsageError("--json - and --csv - both want stdout")
     if quick and paper:
         raise UsageError("--quick and --paper exclude each other")
     suffix = Path(output).suffix if output is not None else ""
     if output is not None and suffix not in (".svg", ".png"):
         raise UsageError(f"-o {output}: its name must end in .svg or .png")
-    for file, name in ((json, "--json"), (csv, "--csv"), (output, "-o")):
-        check_writable(file, name)
-    # What is not a run is refused before anything is timed.
-    run = stored_run(into, runs) if into is not None else None
-    if run is not None:
-        run.manifest()
+    check_writable(json)
+    check_writable(output, "-o")
     if earlier is not None:
         result = results.read_bench(earlier)
     else:
@@ -231,26 +201,18 @@ def bench(
             plan = loads.quick() if quick else loads.judged()
         if minutes is not None:
             plan = replace(plan, seconds=60.0 * minutes, most_blocks=1000)
-        recorded = copying.read_distribution(distribution) if distribution is not None else None
-        if recorded is None and not plan.calls:
-            recorded = copying.shipped_distribution()
-        material = loads.with_copies(plan, recorded)
-        result = _timed(routine or [], material, tree, seed, wait=not no_wait)
-    if run is not None:
-        with write_run(run.path) as writer:
-            content = dumps(results.to_json(result)).encode()
-            writer.save_file(results.FILE, content, results.FOLDER)
-        place = f"{run.path.name}{where(run.path.parent)}"
-        say(f"kept in {place}; `kdyno report` of that run shows it")
+        if distribution is not None:
+            plan = plan.with_copies(copying.read_distribution(distribution))
+        elif not paper:
+            plan = plan.with_copies(copying.shipped_distribution())
+        result = _timed(routine or [], plan, wait=not no_wait)
     if json is not None:
         write_json(results.to_json(result), json)
-    if csv is not None:
-        write(tables.bench_csv(result), csv)
     if output is not None:
-        svg = section.picture(result)
+        svg = tables.picture(result)
         write(svg if suffix == ".svg" else png(svg), output)
         say(f"written: {output}")
-    if "-" not in (json, csv):
+    if json != "-":
         if figures:
             show(tables.figures_text(result), end="")
         else:
@@ -258,28 +220,18 @@ def bench(
     return 0
 
 
-def _timed(
-    names: list[str], material: loads.Material, tree: Path | None, seed: int, wait: bool
-) -> results.Bench:
+def _timed(names: Sequence[str], plan: loads.Plan, wait: bool) -> results.Bench:
     """Gather, check and time; progress on stderr."""
     cache = cache_root()
     with alone("bench", wait) as (core, step):
         step("checking that the routines copy correctly", None)
-        field = timing.gather(names, tree, cache, material.plan.only)
-        field.require_some()
+        contenders, left_out = timing.gather(names, cache, plan.only)
 
-        def tell(block: int, part: float, _elapsed_s: float, left_s: float | None) -> None:
-            step(f"timing, block {block + 1}, {100 * part:.0f} %", left_s)
+        def tell(elapsed_s: float, whole_s: float) -> None:
+            left_s = whole_s - elapsed_s if elapsed_s > 0.5 else None
+            step(f"timing, {100 * elapsed_s / whole_s:.0f} %", left_s)
 
-        return timing.measure(
-            field.contenders,
-            material,
-            cache_root=cache,
-            cpu=core,
-            seed=seed,
-            left_out=field.left_out,
-            tell=tell,
-        )
+        return timing.measure(contenders, plan, cache, core, left_out, tell)
 
 
 def histogram(
@@ -291,14 +243,11 @@ def histogram(
     case: list[str] | None = option(
         "--case SUITE/CASE", "Count while this case runs; patterns allowed, may be repeated.", None
     ),
-    variant: str | None = option("--variant NAME", "This variant instead of the baseline.", None),
     seconds: float = option("--seconds SECONDS", "Seconds for each case.", 0.5, min=0.05),
     operations: int | None = option(
         "--operations N", "This many operations of each case instead.", None, min=1
     ),
-    source: Source = KERNEL,
     output: str | None = option("-o --output FILE.json", "The distribution; - is stdout.", None),
-    top: int = option("--top N", "Call sites to show.", 20, min=1),
     jobs: Jobs = None,
     refresh: Refresh = False,
     no_sandbox: NoSandbox = False,
@@ -315,19 +264,14 @@ def histogram(
     if output not in (None, "-") and Path(output).suffix != ".json":
         raise UsageError(f"-o {output}: its name must end in .json, or be -")
     check_writable(output, "-o")
-    experiment, suites, title = _workload(tuple(workload or ()), tuple(case or ()), source)
+    experiment, suites, title = _workload(tuple(workload or ()), tuple(case or ()))
     experiment = apply(Overrides(seconds=seconds), experiment)
     if operations is not None:
         uses = tuple(replace(use, operations=operations) for use in experiment.suites)
         experiment = replace(experiment, suites=uses)
-    watch = Building()
-    listener = Listener(watch.fetching, watch.building, notify=say)
-    options = Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
-    try:
-        kernel = counting.counting_experiment(experiment, variant)
+    kernel = counting.counting_experiment(experiment)
+    with _options(jobs, refresh) as options:
         ready = counting.ready(kernel, suites, options)
-    finally:
-        watch.end()
     # The harness calibrates and warms up as well; fixed work takes as long as it takes.
     estimate_s = 1.3 * sum(job.seconds for job in ready.runnable if job.seconds)
     if estimate_s > 2:
@@ -339,8 +283,7 @@ def histogram(
     if not dump.calls:
         raise ToolError("the kernel counted no copies: did no case run?")
     title = f"{title}, Linux {counts.image.version}"
-    symbols = symbols_of(counts.image.kernel)
-    distribution, notes = counting.distribution_of(dump, title, symbols), counting.notes(counts)
+    distribution = counting.distribution_of(dump, title, symbols_of(counts.image.kernel))
     if output is not None:
         write(copying.render_distribution(distribution), output)
     if json is not None:
@@ -354,14 +297,15 @@ def histogram(
         }
         write_json(value, json)
     if "-" not in (json, output):
+        notes = counting.notes(counts)
         terminal.show(
-            lambda screen: tables.copies(distribution, notes, top, ascii_only=not screen.unicode)
+            lambda screen: tables.copies(distribution, notes, ascii_only=not screen.unicode)
         )
     return 0
 
 
 def _workload(
-    words: tuple[str, ...], cases: tuple[str, ...], source: str
+    words: tuple[str, ...], cases: tuple[str, ...]
 ) -> tuple[Experiment, Mapping[str, Suite], str]:
     """(the experiment, the suites, what is counted in words)."""
     if len(words) == 1 and words[0].endswith(".toml"):
@@ -371,14 +315,13 @@ def _workload(
     if words:
         if cases:
             raise UsageError("--case and a command exclude each other: count one after the other")
-        experiment = counting.of_command(words, Path.cwd(), suites, source)
-        return experiment, suites, " ".join(words)
+        return counting.of_command(words, Path.cwd(), suites), suites, " ".join(words)
     if not cases:
         raise UsageError(
             "which workload? For example: kdyno lab memcpy histogram --case unixbench/pipe, or "
             "kdyno lab memcpy histogram -- tar cf /dev/null /usr/include"
         )
-    return counting.of_cases(cases, suites, source), suites, ", ".join(cases)
+    return counting.of_cases(cases, suites), suites, ", ".join(cases)
 
 
 def tune(
@@ -392,15 +335,10 @@ def tune(
         "routine, benches and row beside -o, or into kernel/memcpy.",
         False,
     ),
-    minutes: float | None = option(
-        "--minutes MINUTES", "Minutes of timing; default: 2, with --cpu 4.", None, min=0.05
-    ),
-    level: str = option("--level LEVEL", "Where the copies lie: L1, L2, L3 or memory.", "L1"),
+    minutes: Minutes = None,
     share: str | None = option(
         "--share SHARE", 'memcpy\'s share of the time, such as "35%".', None
     ),
-    tree: Tree = None,
-    seed: BenchSeed = 1,
     no_sandbox: NoSandbox = False,
     no_wait: NoWait = False,
     json: Json = None,
@@ -409,79 +347,62 @@ def tune(
 
     Examples:
       kdyno lab memcpy tune copies.json -o tuned.S --share 0.35
-      kdyno lab memcpy tune copies.json --minutes 5 --level memory
+      kdyno lab memcpy tune copies.json --minutes 5
       kdyno lab memcpy tune --cpu
     """
     check_writable(json)
-    if level not in loads.LEVELS:
-        raise UsageError(f"--level {level}: there are {', '.join(loads.LEVELS)}")
     if output is not None and output.suffix != ".S":
         raise UsageError(f"-o {output}: its name must end in .S")
     if cpu:
         others: dict[str, object] = {"FILE": copies, "--share": share}
         if unused := [option for option, value in others.items() if value is not None]:
             raise UsageError(f"--cpu goes without {', '.join(unused)}")
-        sandbox.require()
-        return _for_cpu(output, tree, seed, minutes or 4.0, json, wait=not no_wait)
+        return _for_cpu(output, minutes or 4.0, json, wait=not no_wait)
     check_writable(str(output) if output is not None else None, "-o")
-    sandbox.require()
     part = percent(share, "--share")
     recorded = copying.read_distribution(copies) if copies else copying.shipped_distribution()
-    if recorded is None:
-        raise UsageError("which copies? Give a file written by `kdyno lab memcpy histogram -o`")
-    material = loads.with_copies(loads.Plan("tune", (), 0.0), recorded, level)
-    (cell,) = material.plan.loads
-    cache = cache_root()
-    with alone("tuning", not no_wait) as (core, step), whole.scratch("tune") as folder:
-        seconds = 60.0 * (minutes or 2.0)
-        workshop = search.Workshop(folder, cache, core, material, seconds, step)
-        field = timing.gather((), tree, cache)
-        beside = [each for each in field.contenders if each.rank != "bound"]
-        result = workshop.tuned(
-            beside,
-            name=output.stem if output is not None else None,
-            seconds=seconds,
-            seed=seed,
-            left_out=field.left_out,
-        )
+    plan = loads.Plan("tune", (), 0.0).with_copies(recorded)
+    seconds = 60.0 * (minutes or 2.0)
+    sandbox.require()
+    with _workshop(plan, seconds, wait=not no_wait) as workshop:
+        contenders, left_out = timing.gather((), workshop.cache_root)
+        beside = [each for each in contenders if each.rank != "bound"]
+        result = workshop.tuned(beside, output.stem if output is not None else None, seconds)
         workshop.contender(f"{result.name}.S", result.text)
-    prediction = search.predict(part, result.ratios.get("orig"))
+    for name, why in left_out.items():
+        say(f"left out: {name}: {why}")
     if output is not None:
         write(result.text, str(output))
         say(f"written: {output}; `kdyno try -k memcpy={output} -- COMMAND` measures it in a kernel")
     if json is not None:
-        write_json(tables.tuning_json(result, cell, prediction), json)
+        write_json(tables.tuning_json(result, load=plan.loads[0].id, share=part), json)
     if json != "-":
-        terminal.show(lambda _: tables.tuning(result, cell, prediction))
+        terminal.show(lambda _: tables.tuning(result, plan.loads[0], part))
     return 0
 
 
-def _for_cpu(
-    output: Path | None, tree: Path | None, seed: int, minutes: float, json: str | None, wait: bool
-) -> int:
+@contextmanager
+def _workshop(plan: loads.Plan, seconds: float, wait: bool) -> Iterator[search.Workshop]:
+    with alone("tuning", wait) as (core, step), whole.scratch("tune") as folder:
+        yield search.Workshop(folder, cache_root(), core, plan, seconds, step)
+
+
+def _for_cpu(output: Path | None, minutes: float, json: str | None, wait: bool) -> int:
     """Find this CPU's row, write routine, benches and row, and show the result."""
     here = cpus.this_cpu()
     path = output or routines_folder() / f"{search.routine_name(search.row_name(here))}.S"
     check_writable(str(path), "-o")
     row = path.stem.removeprefix(search.routine_name(""))
-    cache = cache_root()
-    copies = copying.shipped_distribution()
-    tree = tree or timing.tree_at_hand(cache)
-    if copies is None:
-        raise ToolError("kernel/distributions/unixbench.json is missing: kdyno is not whole")
-    if tree is None:
-        raise UsageError(timing.NO_TREE)
-    with alone("tuning", wait) as (core, step), whole.scratch("tune") as folder:
-        plan = loads.Plan("tune", (), 0.0, 3, 30_000)
-        material = loads.with_copies(plan, copies)
-        workshop = search.Workshop(folder, cache, core, material, 60.0 * minutes, step)
-        result = search.tune_cpu(workshop, path.stem, tree, seed)
+    sandbox.require()
+    plan = loads.Plan("tune", (), 0.0, 3, 30_000).with_copies(copying.shipped_distribution())
+    with _workshop(plan, 60.0 * minutes, wait) as workshop:
+        result = search.tune_cpu(workshop, path.stem)
     for file, text in search.files_of(result, row, here, path.parent).items():
         file.parent.mkdir(parents=True, exist_ok=True)
         write(text, str(file))
     say(f"written: {path}, its benches and its row, {row}, in {path.parent / FILE}")
     if json is not None:
-        write_json(tables.cpu_tuning_json(result, row), json)
+        write_json(tables.tuning_json(result.memcpy, row=row, routines=result.routines), json)
     if json != "-":
         terminal.show(lambda _: tables.cpu_tuning(result))
     return 0
