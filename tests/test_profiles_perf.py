@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kdyno.command import Finished
 from kdyno.errors import ToolError
 from kdyno.labs.profile import perf
-from kdyno.labs.profile.export import flame_data, folded
 from kdyno.labs.profile.perf import Frame, Mapping, Sample
 from kdyno.labs.profile.record import Profile, ProfiledBoot, Stack
+from kdyno.labs.profile.report import flame_data, folded
 from kdyno.labs.profile.symbols import Symbols
 
 RECORDED = (Path(__file__).parent / "data" / "perf-script.txt").read_text()

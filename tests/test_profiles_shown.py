@@ -130,22 +130,22 @@ def test_a_difference_adds_up() -> None:
     changes = difference(STOCK, HALF)
     first = changes.changes[0]
     assert (first.where, first.function) == ("kernel", "memcpy")
-    assert first.delta.mean == pytest.approx(-0.2) and first.delta.clear
+    assert first.delta_s.mean == pytest.approx(-0.2) and first.delta_s.clear
     assert first.relative is not None and first.relative.mean == pytest.approx(-0.5)
-    assert changes.sampled.delta.mean == pytest.approx(-0.2)
-    assert changes.sampled.delta.mean == pytest.approx(
-        sum(change.delta.mean for change in changes.changes)
+    assert changes.sampled.delta_s.mean == pytest.approx(-0.2)
+    assert changes.sampled.delta_s.mean == pytest.approx(
+        sum(change.delta_s.mean for change in changes.changes)
     )
-    assert changes.measured is not None and changes.measured.delta.mean == pytest.approx(-0.3)
+    assert changes.measured is not None and changes.measured.delta_s.mean == pytest.approx(-0.3)
     assert changes.unexplained_s == pytest.approx(-0.1)
-    by_where = {change.where: change.delta.mean for change in changes.by_where}
+    by_where = {change.where: change.delta_s.mean for change in changes.by_where}
     assert by_where == {"kernel": pytest.approx(-0.2), "host": pytest.approx(0.0)}
     # A function in one kernel only counts as none in the other.
     bare = Profile("bare", "perf", "cpu-clock", "", {"a/b": 5}, (ProfiledBoot(0, None, ()),))
     changes = difference(STOCK, bare)
     assert changes.measured is None and changes.unexplained_s is None
     memcpy = next(change for change in changes.changes if change.function == "memcpy")
-    assert memcpy.variant_s == 0 and memcpy.delta.n == 1 and memcpy.delta.lo is None
+    assert memcpy.variant_s == 0 and memcpy.delta_s.n == 1 and memcpy.delta_s.lo is None
     for other in (replace(HALF, operations={"a/b": 6}), replace(HALF, method="gprof")):
         with pytest.raises(UsageError, match="work" if other.method == "perf" else "method"):
             difference(STOCK, other)

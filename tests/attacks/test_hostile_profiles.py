@@ -14,7 +14,6 @@ import struct
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -22,11 +21,10 @@ from hypothesis import strategies as st
 from synthetic_run import DEMO, make
 
 from kdyno.errors import ToolError
-from kdyno.labs.profile import annotate, boots, perf
+from kdyno.labs.profile import boots, perf
 from kdyno.labs.profile import gmon as gmons
 from kdyno.labs.profile import tables as shown
 from kdyno.labs.profile.counts import Part, Table, Trace, by_chain, by_function, read_trace
-from kdyno.labs.profile.export import folded
 from kdyno.labs.profile.record import (
     FUNCTIONS_MOST,
     FunctionTime,
@@ -35,7 +33,7 @@ from kdyno.labs.profile.record import (
     stored_profiles,
     to_json,
 )
-from kdyno.labs.profile.section import section
+from kdyno.labs.profile.report import folded, section
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.labs.profile.symbols import parse as parse_symbols
 from kdyno.report.evidence import gather
@@ -251,34 +249,3 @@ def test_any_symbols_are_read(lines: list[str]) -> None:
     found = parse_symbols(lines)
     assert len(found.starts) == len(found.names) and sorted(found.starts) == list(found.starts)
     assert all(0 < len(name) <= 200 for name in found.names)
-
-
-# Lines of source, which `#line` in a kernel's source chooses.
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "../secret",
-        "/build/../secret",
-        "/build/../../tree/../secret",
-        "fs/../../secret",
-        "{folder}/secret",
-        "linked/secret",
-    ],
-)
-def test_no_file_but_the_sources_own_is_shown_as_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    (tmp_path / "secret").write_text("a secret\n")
-    tree = tmp_path / "tree"
-    (tree / "fs").mkdir(parents=True)
-    (tree / "fs" / "pipe.c").write_text("int pipe;\n")
-    (tree / "linked").symlink_to(tmp_path)
-    said = f"{name.format(folder=tmp_path)}:1\n/tmp/kdyno/src/fs/pipe.c:1 (discriminator 2)\n"
-    done = SimpleNamespace(status=0, output=said)
-    monkeypatch.setattr(annotate, "capture", lambda _argv: done)
-    monkeypatch.setattr(annotate, "require", lambda *_: "addr2line")
-    recipe = SimpleNamespace(tree=SimpleNamespace(path=tree), changes=SimpleNamespace(files={}))
-    found = annotate._lines(tmp_path / "linux", [1, 2], recipe)  # type: ignore[arg-type]
-    assert found == {1: ("secret:1", ""), 2: ("fs/pipe.c:1", "int pipe;")}

@@ -69,7 +69,6 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("run", "--resume", "RUN", "--yes"),
         ("profile", "--yes", "RUN"),
         ("profile", "--yes", "RUN", "--annotate", "main"),
-        ("profile", "--yes", "RUN", "--annotate", "main", "--lines", "lib/sort.c"),
     ],
 )
 @pytest.mark.slow

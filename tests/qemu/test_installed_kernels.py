@@ -104,5 +104,5 @@ def test_functions_are_named_though_the_package_has_no_symbols(package: str) -> 
     # The one loadable part of code begins at 2 MiB of the file, at its own address.
     code = head[0x200000 + start - 0xFFFFFFFF81000000 :][:8]
     assert b"\x0f\x01\xf8" in code  # swapgs
-    texts = [it.text for it in _disassembled(image, "entry_SYSCALL_64", None, None)]
+    texts = [it.instruction for it in _disassembled(image, "entry_SYSCALL_64")]
     assert "swapgs" in texts[:3]

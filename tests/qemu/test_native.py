@@ -169,7 +169,7 @@ def kdyno(*words: str | Path) -> str:
 def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
     built: Built, tmp_path: Path
 ) -> None:
-    """In the run's verdict, its report, and instruction by instruction with lines of source."""
+    """In the run's verdict, its report, and instruction by instruction."""
     own = ("--runs", tmp_path)
     kdyno("run", EXPERIMENT, *own, "--case", "pipe", "--case", "fscopy-1024")
     found = json.loads(kdyno("profile", "last", *own, "--method", "count", "--json", "-"))
@@ -197,12 +197,10 @@ def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
     assert [function.where for function in files.functions] == ["others"]
     assert "anon_pipe_write" in kdyno("report", "last", *own)
 
-    words = ("--annotate", "anon_pipe_write", "--lines", "fs/pipe.c", "--json", "-")
+    words = ("--annotate", "anon_pipe_write", "--json", "-")
     (shown,) = json.loads(kdyno("profile", "last", *own, *words))["annotated"]
     added = [row["variant"] for row in shown["rows"] if row["baseline"] is None]
     assert [(it["instruction"], it["executions"]) for it in added] == [("nop", 1.0)] * 41
-    assert {it["line"].partition(":")[0] for it in added} == {"fs/pipe.c"}
-    assert all(it["source"].startswith("asm volatile(") for it in added)
     both = [row["baseline"] for row in shown["rows"] if row["baseline"] is not None]
     assert sum(it["executions"] for it in both) == pytest.approx(110.0, abs=1e-3)
 

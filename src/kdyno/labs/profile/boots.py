@@ -37,7 +37,7 @@ from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Machine, Outcome, Plan, run_to_end
 from kdyno.measure.bench import Bench, bench_of, info, plan_of, tree_of
 from kdyno.measure.boot import calibrated, fixed_jobs, key_of
-from kdyno.measure.builder import Recipes, changed, check
+from kdyno.measure.builder import Recipes, check
 from kdyno.measure.execution import Options, built_of, manifest_of, session
 from kdyno.measure.loop import block_order, choose, draw_of, whole_cases
 from kdyno.measure.turns import (
@@ -100,18 +100,8 @@ class Request:
     """Throw away a profile that the run has and that was made otherwise."""
 
 
-@dataclass(frozen=True)
-class Status:
-    """How far the profile is: ``done`` of ``boots`` boots."""
-
-    done: int
-    boots: int
-    variant: str
-    elapsed_s: float
-
-    @property
-    def left_s(self) -> float | None:
-        return self.elapsed_s / self.done * (self.boots - self.done) if self.done else None
+Show = Callable[[int, int, str, float | None], None]
+"""Is shown how far the profile is: (boots done, of how many, who is next, seconds left)."""
 
 
 def require(experiment: Experiment, method: str) -> None:
@@ -135,11 +125,8 @@ def with_fragment(experiment: Experiment, name: str) -> Experiment:
 
     UsageError where a variant wants what the fragment cannot have."""
     path = data_root() / "kernel" / "config" / f"{name}.config"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise ToolError(f"{path}: {problem.strerror}") from None
-    lines = tuple(line for raw in text.splitlines() if (line := normal_line(raw.strip())))
+    raw = path.read_text(encoding="utf-8").splitlines()
+    lines = tuple(filter(None, (normal_line(line.strip()) for line in raw)))
     fragment = ConfigFragment(f"{name}.config, for the profile", lines)
     smp = next((line for line in lines if option_of(line) == _SMP), None)
     for variant in experiment.variants:
@@ -186,7 +173,7 @@ def profile(
     suites: Catalogue,
     options: Options,
     request: Request,
-    show: Callable[[Status], None] = lambda _status: None,
+    show: Show = lambda *_: None,
 ) -> dict[str, Profile]:
     """Make, or go on with, the profile of every variant of the run; variant → profile.
 
@@ -195,12 +182,7 @@ def profile(
     sandbox.require()
     log = options.listener.notify
     recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
-    if (name := changed(experiment, recipes, manifest.images)) is not None:
-        raise UsageError(
-            f"variant {name!r} is not what it was when the run began (its source, patches, "
-            "configuration or compiler changed); profile it in a new run: "
-            "`kdyno profile EXPERIMENT`"
-        )
+    counts.refuse_changed(experiment, recipes, manifest)
     tree, profiled = tree_of(experiment, recipes), experiment
     if request.method == "gprof" or request.stacks:
         profiled = with_fragment(experiment, GPROF if request.method == "gprof" else FRAMES)
@@ -222,7 +204,7 @@ def _blocks(
     bench: Bench,
     request: Request,
     options: Options,
-    show: Callable[[Status], None],
+    show: Show,
 ) -> dict[str, Profile]:
     log = options.listener.notify
     profiler = Profiler(request.method, request.stacks)
@@ -249,7 +231,8 @@ def _blocks(
     began_s, done = time.monotonic(), 0
     boots = sum(len(names) for _, names in todo)
     for block, names in todo:
-        show(Status(done, boots, ", ".join(names), time.monotonic() - began_s))
+        left_s = (time.monotonic() - began_s) / done * (boots - done) if done else None
+        show(done, boots, ", ".join(names), left_s)
         profiles |= _once(bench, names, jobs, profiler, profiles, block, seed, log)
         for name in names:
             writer.save_file(file_name(name), to_json(profiles[name]).encode(), FOLDER)
@@ -404,15 +387,12 @@ class Profiler:
                 else:
                     words = perf.record(folder / _PERF_DATA, self.event)
                     watched.append(replace(plan, beside=tuple(words)))
-            outcomes = work(watched)
             more = []
-            for name, outcome in outcomes.items():
+            for name, outcome in work(watched).items():
                 try:
                     one = self._read(machine, so_far[name], outcome, block, folders[name])
                     more.append((name, one))
                 except ToolError as problem:
-                    if len(plans) == 1:
-                        raise
                     raise ToolError(f"{name}: {problem}") from None
             return more
 

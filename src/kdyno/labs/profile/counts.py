@@ -16,13 +16,14 @@ from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import NOTHING, InBoth, differences
+from kdyno.labs.profile.report import fold
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.emulator import COUNTS, FUNCTIONS
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import run_to_end
 from kdyno.measure.bench import Bench, bench_of, check_machine, plan_of, tree_of
 from kdyno.measure.boot import with_counted_work, with_fixed_work
-from kdyno.measure.builder import changed, check
+from kdyno.measure.builder import Recipes, changed, check
 from kdyno.measure.execution import Options, built_of, session
 from kdyno.report import figures, plain
 from kdyno.report.show import terminal
@@ -92,12 +93,8 @@ def count(
     sandbox.require()
     alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
     recipes = check(alone, options.cache, options.listener.fetching, refresh=options.refresh)
-    name = changed(alone, recipes, earlier.images) if earlier is not None else None
-    if name is not None:
-        raise UsageError(
-            f"variant {name!r} is not what it was when the run began (its source, patches, "
-            "configuration or compiler changed); count it by `kdyno profile EXPERIMENT`"
-        )
+    if earlier is not None:
+        refuse_changed(alone, recipes, earlier)
     images, tree = built_of(alone, recipes, options).images, tree_of(alone, recipes)
     log = options.listener.notify
     bench = bench_of(alone, suites, images, tree, options.cache, log)
@@ -105,6 +102,15 @@ def count(
         bench = of_run(bench, earlier, log)
         names = sorted(bench.variants, key=lambda name: name != experiment.baseline)
         return [_of_variant(bench, name) for name in names]
+
+
+def refuse_changed(experiment: Experiment, recipes: Recipes, earlier: Manifest) -> None:
+    """UsageError where a variant is not the run's any more."""
+    if (name := changed(experiment, recipes, earlier.images)) is not None:
+        raise UsageError(
+            f"variant {name!r} is not what it was when the run began (its source, patches, "
+            "configuration or compiler changed); a new run has it: `kdyno profile EXPERIMENT`"
+        )
 
 
 def of_run(bench: Bench, earlier: Manifest | None, log: Callable[[str], None]) -> Bench:
@@ -325,9 +331,6 @@ _ALONE = (*_COLUMNS[:2], replace(_COLUMNS[2], head="instructions"))
 def as_json(kernels: Sequence[Counted]) -> dict[str, Any]:
     """For programs: every function and chain of calls of every case in every kernel."""
 
-    def largest_first(figures: Mapping[Any, float]) -> list[tuple[Any, float]]:
-        return sorted(figures.items(), key=lambda item: -item[1])
-
     return {
         "schema": 1,
         "baseline": kernels[0].variant,
@@ -341,11 +344,11 @@ def as_json(kernels: Sequence[Counted]) -> dict[str, Any]:
                 "total": case.total,
                 "functions": [
                     {"where": where, "function": name, "instructions": value}
-                    for (where, name), value in largest_first(case.functions)
+                    for (where, name), value in Counter(case.functions).most_common()
                 ],
                 "chains": [
                     {"functions": [name for _where, name in chain], "instructions": value}
-                    for chain, value in largest_first(case.chains)
+                    for chain, value in Counter(case.chains).most_common()
                 ],
             }
             for counted in kernels
@@ -357,12 +360,9 @@ def as_json(kernels: Sequence[Counted]) -> dict[str, Any]:
 def folded(kernels: Sequence[Counted]) -> str:
     """``kernel;case;frame;frame count`` a line, for flame graphs: thousandths of an instruction of
     one operation."""
-    lines = []
-    for counted in kernels:
-        for case in counted.cases:
-            for chain, value in case.chains.items():
-                names = (counted.variant, f"{case.suite}/{case.case}", *(name for _, name in chain))
-                frames = (" ".join(each.replace(";", ":").split()) or "?" for each in names)
-                if thousandths := round(1000 * value):
-                    lines.append(f"{';'.join(frames)} {thousandths}\n")
-    return "".join(sorted(lines))
+    return fold(
+        ((counted.variant, f"{case.suite}/{case.case}", *(name for _, name in chain)), 1000 * value)
+        for counted in kernels
+        for case in counted.cases
+        for chain, value in case.chains.items()
+    )

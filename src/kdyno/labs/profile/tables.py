@@ -33,15 +33,15 @@ class FunctionMean:
 
 @dataclass(frozen=True)
 class Change:
-    """One function in two kernels. Seconds per boot; ``delta`` is variant − baseline by blocks."""
+    """One function in two kernels. Seconds per boot; ``delta_s``: variant − baseline by blocks."""
 
     where: Where
     function: str
     baseline_s: float
     variant_s: float
-    delta: Estimate
+    delta_s: Estimate
     relative: Estimate | None
-    """``delta`` as a share of the baseline's seconds."""
+    """``delta_s`` as a share of the baseline's seconds."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Difference:
     variant: str
     method: str
     changes: tuple[Change, ...]
-    """The largest |delta| first."""
+    """The largest |delta_s| first."""
     by_where: tuple[Change, ...]
     """The same for all functions of the UML kernel, the host's kernel, user code together."""
     sampled: Change
@@ -61,7 +61,11 @@ class Difference:
     @property
     def unexplained_s(self) -> float | None:
         """Measured change that is in no function's."""
-        return None if self.measured is None else self.measured.delta.mean - self.sampled.delta.mean
+        return (
+            None
+            if self.measured is None
+            else self.measured.delta_s.mean - self.sampled.delta_s.mean
+        )
 
 
 def rows(profile: Profile) -> tuple[FunctionMean, ...]:
@@ -97,7 +101,7 @@ def difference(baseline: Profile, variant: Profile) -> Difference:
             )
     names = dict.fromkeys((*baseline.names, *variant.names))
     changes = [_change(*name, baseline.seconds(*name), variant.seconds(*name)) for name in names]
-    changes.sort(key=lambda change: (-abs(change.delta.mean), change.where, change.function))
+    changes.sort(key=lambda change: (-abs(change.delta_s.mean), change.where, change.function))
     by_where = [
         _change(where, "", baseline.totals(where), variant.totals(where))
         for where in WHERES
@@ -182,10 +186,8 @@ def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
                 "event": profile.event,
                 "boots": len(profile.boots),
                 "operations": dict(profile.operations),
-                "seconds": _estimate(total(profile)),
-                "functions": [
-                    {**vars(row), "seconds": _estimate(row.seconds)} for row in rows(profile)
-                ],
+                "seconds": _json(total(profile)),
+                "functions": _json(rows(profile)),
                 "notes": list(profile.notes),
             }
             for profile in profiles.values()
@@ -193,15 +195,26 @@ def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
         "differences": [
             {
                 "variant": pair.variant,
-                "functions": [_change_json(each) for each in pair.changes],
-                "where": {each.where: _change_json(each) for each in pair.by_where},
-                "sampled": _change_json(pair.sampled),
-                "measured": None if pair.measured is None else _change_json(pair.measured),
+                "functions": _json(pair.changes),
+                "where": {each.where: _json(each) for each in pair.by_where},
+                "sampled": _json(pair.sampled),
+                "measured": _json(pair.measured),
                 "unexplained_s": pair.unexplained_s,
             }
             for pair in differences(profiles, baseline)
         ],
     }
+
+
+def _json(value: object) -> object:
+    """Dataclasses as tables, an estimate as its mean, interval and number of boots."""
+    if isinstance(value, Estimate):
+        return {"mean": value.mean, "ci": interval(value.lo, value.hi), "n": value.n}
+    if isinstance(value, tuple):
+        return [_json(each) for each in value]
+    if isinstance(value, FunctionMean | Change):
+        return {key: _json(each) for key, each in vars(value).items()}
+    return value
 
 
 def headline(profile: Profile) -> str:
@@ -258,8 +271,8 @@ _CHANGES = (
     Column("function", itemgetter(1), "name"),
     Column("baseline", lambda row: row[2].baseline_s, "number", seconds),
     Column("variant", lambda row: row[2].variant_s, "number", seconds),
-    Column("Δ seconds", lambda row: _delta(row[2].delta), "number"),
-    Column("95 % interval", lambda row: limits(row[2].delta, True), "number"),
+    Column("Δ seconds", lambda row: _delta(row[2].delta_s), "number"),
+    Column("95 % interval", lambda row: limits(row[2].delta_s, True), "number"),
     Column(
         "change", lambda row: row[2].relative and row[2].relative.mean, "number", figures.percent
     ),
@@ -268,14 +281,3 @@ _CHANGES = (
 
 def _delta(estimate: Estimate) -> Cell:
     return Cell(seconds(estimate.mean, True), estimate.mean, sign="*" if estimate.clear else "")
-
-
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    return {"mean": estimate.mean, "ci": interval(estimate.lo, estimate.hi), "n": estimate.n}
-
-
-def _change_json(change: Change) -> dict[str, Any]:
-    fields = {name: getattr(change, name) for name in ("where", "function")}
-    fields |= {"baseline_s": change.baseline_s, "variant_s": change.variant_s}
-    share = None if change.relative is None else _estimate(change.relative)
-    return {**fields, "delta_s": _estimate(change.delta), "relative": share}

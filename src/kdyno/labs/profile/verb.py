@@ -13,7 +13,7 @@ from kdyno.experiment.overrides import Overrides, apply
 from kdyno.judge.judging import explained
 from kdyno.labs.profile import annotate as annotating
 from kdyno.labs.profile import boots as profiling
-from kdyno.labs.profile import counts, export, tables
+from kdyno.labs.profile import counts, report, tables
 from kdyno.labs.profile.record import Profile, stored_profiles
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root
@@ -71,11 +71,6 @@ def profile_verb(
         "count: a function's instructions in both kernels, with their counts.",
         None,
     ),
-    lines: str | None = option(
-        "--lines FILE",
-        "Compile this file of the kernel, such as fs/pipe.c, with line numbers for it.",
-        None,
-    ),
     jobs: Jobs = None,
     refresh: Refresh = False,
     runs: Runs = None,
@@ -94,8 +89,6 @@ def profile_verb(
     """
     check_writable(json)
     check_writable(folded, "--folded")
-    if lines and not annotate:
-        raise UsageError("--lines goes with --annotate FUNCTION")
     is_file = what.endswith(".toml") or Path(what).is_file()
     if show and is_file:
         raise UsageError("--show goes with a run that was profiled")
@@ -146,7 +139,7 @@ def profile_verb(
                 say(f"run: {run.path}")
             profiles = _profile(run, experiment, suites, options, request)
     if annotate:
-        functions = annotating.annotated(counted, annotate, experiment, options, lines)
+        functions = annotating.annotated(counted, annotate, experiment, options)
         data = annotating.as_json(functions)
         parts += annotating.parts(functions)
     elif counted:
@@ -160,7 +153,7 @@ def profile_verb(
         data = tables.as_json(profiles, baseline)
         parts += tables.parts(profiles, baseline, top)
     if folded:
-        write(counts.folded(counted) if counted else export.folded(profiles), folded)
+        write(counts.folded(counted) if counted else report.folded(profiles), folded)
         if folded != "-":
             say(f"written: {folded}")
     if json is not None:
@@ -215,12 +208,9 @@ def _profile(
 ) -> dict[str, Profile]:
     line = Line()
 
-    def show(status: profiling.Status) -> None:
-        left = f", about {duration(status.left_s)} left" if status.left_s is not None else ""
-        line.show(
-            f"profiling: boot {status.done + 1} of {status.boots}, {status.variant}{left}",
-            force=status.done == 0,
-        )
+    def show(done: int, boots: int, names: str, left_s: float | None) -> None:
+        left = f", about {duration(left_s)} left" if left_s is not None else ""
+        line.show(f"profiling: boot {done + 1} of {boots}, {names}{left}", force=done == 0)
 
     with watching(experiment) as listener, write_run(run.path) as writer:
         watched, manifest = replace(options, listener=listener), run.manifest()

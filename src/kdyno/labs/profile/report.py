@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""A profile in the report of its run: the section of the page, and stacks as folded text, which
+flame graphs and viewers such as speedscope read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kdyno.errors import KdynoError, UsageError
+from kdyno.labs.profile.record import OUTSIDE, WHERES, Profile, Stack, stored_profiles
+from kdyno.labs.profile.tables import (
+    FUNCTIONS,
+    Difference,
+    change_grid,
+    differences,
+    headline,
+    rows,
+    unexplained,
+)
+from kdyno.report import plain
+from kdyno.report.evidence import Evidence
+from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.html import Html, data, headed_table, join, short, table, tag
+
+ORDER = 60
+ID = "profile"
+TITLE = "Where the time goes"
+TIP = (
+    "Every kernel did the same work in boots of their own, so seconds of one can be taken from "
+    "those of another."
+)
+
+_CHANGES, _ROWS_MOST = 12, 400
+
+
+def section(evidence: Evidence) -> Html | None:
+    if evidence.run is None or evidence.manifest is None:
+        return None
+    try:
+        profiles = {
+            key: profile for key, profile in stored_profiles(evidence.run).items() if profile.boots
+        }
+        changes = differences(profiles, evidence.verdict.baseline)
+    except KdynoError as problem:
+        return tag("p", f"The profile cannot be shown: {plain.sentence(str(problem))}")
+    if not profiles:
+        return None
+    parts: list[Html | None] = [
+        tag("ul", [tag("li", headline(profile)) for profile in profiles.values()])
+    ]
+    parts += [_difference(each) for each in changes]
+    parts += [_functions(profiles), _flames(profiles)]
+    notes = dict.fromkeys(note for profile in profiles.values() for note in profile.notes)
+    if notes:
+        parts.append(tag("ul", [tag("li", plain.sentence(note)) for note in notes]))
+    return join(parts)
+
+
+def _difference(difference: Difference) -> Html:
+    """The largest changes with their intervals."""
+    heading = tag("h3", short(difference.variant), " − ", short(difference.baseline))
+    title = f"Seconds of {plain.short(difference.variant)} minus the baseline's"
+    parts = [heading, headed_table(change_grid(difference, _CHANGES, title))]
+    if text := unexplained(difference):
+        parts.append(tag("p", f"{text}.", class_="legend"))
+    return join(parts)
+
+
+def _functions(profiles: Mapping[str, Profile]) -> Html:
+    items = [row for profile in profiles.values() for row in rows(profile)[:_ROWS_MOST]]
+    columns = [Column("kernel", lambda row: row.variant, "name"), *FUNCTIONS]
+    facets = {
+        "kernel": lambda row: plain.short(row.variant),
+        "where": lambda row: WHERES[row.where],
+    }
+    grid = Grid(columns, items, "Seconds per function", id="profile-table", facets=facets)
+    return tag("details", tag("summary", "Every function of every kernel"), table(grid))
+
+
+def _flames(profiles: Mapping[str, Profile]) -> Html | None:
+    trees = {
+        plain.name(key): flame_data(profile) for key, profile in profiles.items() if profile.stacks
+    }
+    if not trees:
+        return None
+    note = (
+        "Width is time, the callee stands below its caller. Click or press Enter to look into a "
+        "frame; arrow keys move, Escape goes back out."
+    )
+    options = [tag("option", key, value=key) for key in trees]
+    graph = tag(
+        "div",
+        tag("label", "Kernel ", tag("select", options), class_="flame-kernel"),
+        tag("output", "", aria_live="polite"),
+        tag("div", "", class_="flame-rows", role="tree", aria_label="Flame graph"),
+        class_="flame",
+    )
+    heading = tag("h3", "Flame graph"), tag("p", note, class_="tip")
+    return join([*heading, graph, data(trees, "flame-data")])
+
+
+NAME = "folded"
+HELP = "the profile of every kernel as folded stacks, for flame graphs"
+SUFFIX = ".folded"
+
+
+def export_run(evidence: Evidence) -> str:
+    """UsageError where the run was not profiled; of a bare verdict nothing."""
+    if evidence.run is None:
+        return ""
+    profiles = stored_profiles(evidence.run)
+    if not profiles:
+        raise UsageError(f"{evidence.name} has no profile; `kdyno profile RUN` makes one")
+    return folded(profiles)
+
+
+def stacks_of(profile: Profile) -> tuple[Stack, ...]:
+    """The profile's stacks; without any, each function alone below the kind of its code."""
+    if profile.stacks:
+        return profile.stacks
+    boots = max(1, len(profile.boots))
+    return tuple(
+        Stack(
+            where, (WHERES[where], function), sum(profile.seconds(where, function).values()) / boots
+        )
+        for where, function in profile.names
+    )
+
+
+def folded(profiles: Mapping[str, Profile]) -> str:
+    """``frame;frame;frame count`` a line, outermost first, counted in microseconds per boot.
+
+    The variant is the outermost frame, with the method, and that the sandbox was not there."""
+    stacks = []
+    for name, profile in profiles.items():
+        outside = ", without the sandbox" if OUTSIDE in profile.notes else ""
+        head = f"{name} ({profile.method}{outside})"
+        stacks += [((head, *each.frames), each.seconds * 1e6) for each in stacks_of(profile)]
+    return fold(stacks)
+
+
+def fold(stacks: Iterable[tuple[Sequence[str], float]]) -> str:
+    """The text of (frames, count), the count as a whole number."""
+    # Semicolons part frames and the last blank begins the count.
+    lines = sorted(
+        ";".join(" ".join(plain.name(each).replace(";", ":").split()) or "?" for each in frames)
+        + f" {round(count)}\n"
+        for frames, count in stacks
+        if round(count)
+    )
+    return "".join(lines)
+
+
+SMALLEST = 0.0005
+"""Share of the whole below which a frame would be no wider than a hair."""
+_DEEPEST = 64
+
+
+def flame_data(profile: Profile) -> list[Any]:
+    """``[name, where, seconds, [children …]]``, children with most seconds first.
+
+    ``where`` of a frame is that of what ran in it; of one with several kinds below, the largest."""
+    root: dict[str, Any] = _node("all")
+    for stack in stacks_of(profile):
+        node = root
+        _count(node, stack.where, stack.seconds)
+        for frame in stack.frames[:_DEEPEST]:
+            node = node["below"].setdefault(frame, _node(frame))
+            _count(node, stack.where, stack.seconds)
+    return _shape(root, SMALLEST * root["seconds"])
+
+
+def _node(name: str) -> dict[str, Any]:
+    return {"name": name, "seconds": 0.0, "kinds": {}, "below": {}}
+
+
+def _count(node: dict[str, Any], where: str, seconds: float) -> None:
+    node["seconds"] += seconds
+    node["kinds"][where] = node["kinds"].get(where, 0.0) + seconds
+
+
+def _shape(node: dict[str, Any], smallest: float) -> list[Any]:
+    large = [child for child in node["below"].values() if child["seconds"] >= smallest > 0]
+    large.sort(key=lambda child: (-child["seconds"], child["name"]))
+    kinds = node["kinds"]
+    where = max(kinds, key=lambda kind: (kinds[kind], kind)) if kinds else ""
+    below = [_shape(child, smallest) for child in large]
+    return [node["name"], where, round(node["seconds"], 6), below]
