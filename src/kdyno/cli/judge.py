@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from kdyno import deferred
+from kdyno.bisect import attribution
+from kdyno.cli.measuring import options_of
 from kdyno.cli.outcome import show_outcome
 from kdyno.errors import KdynoError, UsageError
+from kdyno.experiment.overrides import Overrides
 from kdyno.judge import comparing
 from kdyno.judge.judging import Otherwise, judge_again, within
+from kdyno.kernels.installed import FORMS
+from kdyno.kernels.installed import parse as parse_image
 from kdyno.labs.published import article as articles
 from kdyno.report import gate
 from kdyno.report.exporters import exporter
@@ -22,8 +28,9 @@ from kdyno.store import comparable
 from kdyno.store.database.shared import Shared
 from kdyno.store.run import Run, write_run
 from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs import options
-from kdyno.verbs.options import argument, option, percent, runs_folder
+from kdyno.verbs.options import Working, argument, option, percent, runs_folder
 from kdyno.verbs.output import (
     check_writable,
     kept_status,
@@ -35,9 +42,8 @@ from kdyno.verbs.output import (
     write_json_text,
 )
 from kdyno.verbs.subject import find_run, is_fetched, pushed, store_prepared
-from kdyno.verbs.watching import say_where
+from kdyno.verbs.watching import Building, executed, say_where
 
-_attribute = deferred("kdyno.cli.attributing:attribute")
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
 
 
@@ -186,8 +192,7 @@ def compare(
     check_writable(json)
     check_writable(output, "-o")
     if attribute:
-        status: int = _attribute(what, case or (), source or (), runs, json)
-        return status
+        return _attribute(what, case or (), source or (), runs, json)
     if case or source:
         raise UsageError(f"{'--case' if case else '--source'} goes with --attribute")
     names = [word for word in what if word.startswith(articles.PREFIX)]
@@ -257,6 +262,60 @@ def _join(
     if shared is not None:
         pushed(shared, run)
     return status
+
+
+def _attribute(
+    what: Sequence[str],
+    cases: Sequence[str],
+    sources: Sequence[str],
+    runs: Path | None,
+    json: str | None,
+) -> int:
+    """Of two images, or of a run that was made here before: show what the difference is due to."""
+    measuring = options_of(Working(runs=runs, json=json), Overrides())
+    if len(what) == 1 and what[0].partition(":")[0] not in FORMS:
+        if cases or sources:
+            raise UsageError("--case and --source go with two images; a run has its own")
+        run = find_run(what[0], runs)
+        verdict = run.verdict()
+        if verdict is None:
+            raise UsageError(f"{run.name} has no verdict yet: `kdyno run --resume {run.name}`")
+    else:
+        if len(what) != 2 or len(sources) not in (0, 2):
+            raise UsageError(
+                "--attribute takes two images, such as debian:linux-image-amd64 and "
+                "debian:linux-image-6.12-amd64, and --source of both or of none"
+            )
+        for name in what:
+            parse_image(name)
+        suites = load_suites()
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
+        folder = measuring.runs / f"{stamp}-attribution-parts"
+        watch = Building()
+        try:
+            sides = [
+                attribution.side(name, own, measuring.cache, watch.fetching)
+                for name, own in zip(what, sources or (None, None), strict=True)
+            ]
+            folder.mkdir(parents=True, exist_ok=True)
+            experiment, notes = attribution.experiment_of(
+                sides,
+                cases or attribution.CASES,
+                *(folder, suites, measuring.cache, watch.fetching, watch.building),
+            )
+        finally:
+            watch.end()
+        for note in notes:
+            say(note)
+        run, verdict = executed(experiment, suites, measuring)
+    question = verdict.question
+    results = attribution.attributions(verdict)
+    if json is not None:
+        write_json(attribution.data(results, question, run.name), json)
+    if json != "-":
+        show(attribution.table(results, question))
+    say_where(run)
+    return 0
 
 
 VERBS = {"judge": judge, "compare": compare}

@@ -44,8 +44,8 @@ _trial = deferred("kdyno.measure.commands:Trial")
 _text_of = deferred("kdyno.measure.commands:experiment_text")
 _option_of = deferred("kdyno.measure.commands:option_of")
 _examined = deferred("kdyno.cli.build:examined")
-_check_wishes = deferred("kdyno.cli.ending:check")
-_end = deferred("kdyno.cli.ending:end")
+_check_wishes = deferred("kdyno.cli.outcome:check")
+_end = deferred("kdyno.cli.outcome:end")
 
 
 def run(request: Request, extent: Extent, working: Working) -> int:

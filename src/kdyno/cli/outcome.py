@@ -1,22 +1,91 @@
 # SPDX-License-Identifier: MIT
-"""A verdict on screen and as JSON, with its scores: what the verbs share that measure, judge and
-report."""
+"""What a run ends with: wishes that are checked before it begins; counts, profiles, a second run
+that confirms the first; a verdict on screen and as JSON, with its scores."""
 
 from __future__ import annotations
 
 import json as as_text
+from collections.abc import Mapping
+from dataclasses import replace
 
+from kdyno import deferred
+from kdyno.cli.run import Request
 from kdyno.errors import UsageError
+from kdyno.experiment.model import Experiment
+from kdyno.experiment.overrides import apply
+from kdyno.machines.kinds import KINDS
+from kdyno.measure.execution import Options
 from kdyno.reading.checked import values
-from kdyno.report import scores
+from kdyno.report import gate, scores
 from kdyno.report.terminal import show as show_verdict
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
+from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.verbs.output import kept_status, show, write_json_text
+from kdyno.verbs.output import kept_status, say, show, write_json_text
+from kdyno.verbs.watching import executed, say_where
 
-FORMATS = ("markdown", "json")
-"""Of exports that have a place for scores."""
+_require_profile = deferred("kdyno.labs.profile.boots:require")
+_profile = deferred("kdyno.labs.profile.verb:after_run")
+_count = deferred("kdyno.labs.profile.verb:counted_after_run")
+SCORED = ("markdown", "json")
+"""Exports that have a place for scores."""
+
+
+def check(
+    experiment: Experiment, suites: Mapping[str, Suite], request: Request, *, in_jobs: bool
+) -> None:
+    """UsageError, before hours of measuring, for what the end of this run could not be."""
+    rules = gate.parse(request.fail_on or ())
+    cases = {
+        pair
+        for use in experiment.suites
+        for case in use.cases
+        for pair in ((use.name, use.name_in_run(case)), (use.name, use.family or case))
+    }
+    levels = [part.levels for part in experiment.variants]
+    levels += [part.levels for part in experiment.suites]
+    factors = tuple(dict.fromkeys(factor for each in levels for factor, _level in each))
+    # A single factor has no table of its own: its levels are the variants or the cases.
+    gate.check(rules, cases, factors if len(factors) > 1 else ())
+    builds = KINDS[experiment.machine.kind].builds
+    gate.check_compares(rules, builds or experiment.measure.calibrate)
+    scores.check(request.scoring, {use.name for use in experiment.suites}, suites)
+    if experiment.measure.profile != "none":
+        _require_profile(experiment, experiment.measure.profile)
+        if in_jobs:
+            raise UsageError("--on measures without profiles: `kdyno profile` takes one afterwards")
+
+
+def end(
+    run: Run,
+    verdict: Verdict,
+    plan: Experiment,
+    experiment: Experiment,
+    suites: Mapping[str, Suite],
+    options: Options,
+    request: Request,
+    json: str | None,
+) -> tuple[Run, int]:
+    """Shows what was measured; the run that counts, and the exit status. ``plan``: the experiment
+    with the options' overrides."""
+    method = plan.measure.profile
+    if method == "count":
+        verdict = _count(run, verdict, plan, suites, options)
+    fail_on = tuple(request.fail_on or ())
+    status = gate.exit_status(verdict, fail_on)
+    if request.confirm and gate.exit_status(verdict, fail_on or ("slower",)) == gate.SLOWER:
+        say(f"{run.name}: slower, so it is measured once more (--confirm)")
+        seed = None if plan.measure.seed is None else plan.measure.seed + 1
+        again = replace(options.overrides, confirms=run.name, seed=seed)
+        options = replace(options, overrides=again)
+        run, verdict = executed(apply(again, experiment), suites, options)
+        status = gate.exit_status(gate.with_first(run, verdict), fail_on)
+    show_outcome(verdict, json, status, run, request.scoring)
+    say_where(run)
+    if method not in ("none", "count"):
+        _profile(run, plan, suites, options, printed=json != "-")
+    return run, status
 
 
 def show_outcome(
@@ -31,20 +100,16 @@ def show_outcome(
     with kept_status(status):
         if json is not None:
             write_json_text(with_scores(run, verdict.to_json(), scoring, "json"), json)
-        if json != "-":
-            show_verdict(verdict)
-            if run is not None:
-                show(_after_table(run, verdict, scoring), end="")
-
-
-def check_scoring(scoring: str | None, format: str | None) -> None:
-    """UsageError for a word that is none, or where the export has no place for scores."""
-    if scoring is not None:
-        scores.check_word(scoring)
-        if format is not None and format not in FORMATS:
-            raise UsageError(
-                f"--scoring goes with the table, {' and '.join(FORMATS)}, not {format}"
-            )
+        if json == "-":
+            return
+        show_verdict(verdict)
+        if run is not None and scoring is not None:
+            text = scores.text(scores.tables_in(run, scoring, load_suites()))
+            show(f"\nScores ({scores.EXPLAINED[scoring]})\n\n{text}")
+        elif run is not None:
+            own = scores.tables(scores.values_of(verdict), load_suites(), verdict.baseline)
+            if line := scores.summary(own):
+                show(f"\n{line}")
 
 
 def with_scores(
@@ -58,12 +123,3 @@ def with_scores(
         return f"{exported}\nScores ({scores.EXPLAINED[scoring]}):\n\n{scores.markdown(tables)}\n"
     data = values(exported) | {"scores": scores.as_json(tables, scoring)}
     return as_text.dumps(data, indent=1, ensure_ascii=False)
-
-
-def _after_table(run: Run, verdict: Verdict, scoring: str | None) -> str:
-    suites = load_suites()
-    if scoring is not None:
-        text = scores.text(scores.tables_in(run, scoring, suites))
-        return f"\nScores ({scores.EXPLAINED[scoring]})\n\n{text}\n"
-    line = scores.summary(scores.tables(scores.values_of(verdict), suites, verdict.baseline))
-    return f"\n{line}\n" if line else ""

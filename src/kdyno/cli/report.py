@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from kdyno import labs, whole
-from kdyno.cli.outcome import check_scoring, show_outcome, with_scores
+from kdyno.cli.outcome import SCORED, show_outcome, with_scores
 from kdyno.errors import KdynoError, UsageError
 from kdyno.paths import cache_root
 from kdyno.report import drawings, gate, scores
@@ -114,7 +114,11 @@ def report(
         drawings.check(chart, chosen.name if chosen else None)
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
         raise UsageError(f"{chosen.name} is not text for a terminal: add -o FILE{chosen.suffix}")
-    check_scoring(scoring, chosen.name if chosen else None)
+    if scoring is not None:
+        scores.check_word(scoring)
+        if chosen is not None and chosen.name not in SCORED:
+            formats = " and ".join(SCORED)
+            raise UsageError(f"--scoring goes with the table, {formats}, not {chosen.name}")
     subject = find_run(run, runs)
     verdict = subject.verdict()
     if verdict is None:
