@@ -155,6 +155,8 @@ class Kind(NamedTuple):
     """(source, cache) → the record of its tree; None: it is on this machine."""
     names: str = ".+"
     """What may follow the colon, as a pattern."""
+    noun: str = ""
+    """What it is that follows the colon, for messages."""
     verified: bool = False
     """It is signed, or has a published checksum."""
 
@@ -170,6 +172,7 @@ _KINDS: Mapping[str, Kind] = {
         deferred(f"{_SOURCES}.debian:resolve"),
         _by_name,
         r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?",
+        "a Debian package name",
         verified=True,
     ),
     "tar": Kind(
@@ -182,6 +185,7 @@ _KINDS: Mapping[str, Kind] = {
         deferred(f"{_SOURCES}.archive:from_kernel_org"),
         _by_name,
         r"[1-9]\d*\.\d+(\.\d+)?(-rc\d+)?",
+        "a kernel release",
         verified=True,
     ),
     "path": Kind("path:DIR, a snapshot of a folder as it is now", _snapshot),
@@ -200,10 +204,11 @@ def parse(text: str) -> SourceSpec:
             + "; ".join(KINDS.values())
         )
     kind = _KINDS[name]
-    control = any(ord(letter) < 32 or ord(letter) == 127 for letter in rest)
-    if control or not re.fullmatch(kind.names, rest):
-        problem = f"{rest!r} cannot follow the colon" if rest else "has nothing after the colon"
-        raise UsageError(f"source {text!r}: {problem}. It is written {kind.form}")
+    if not rest or any(ord(letter) < 32 or ord(letter) == 127 for letter in rest):
+        problem = "has nothing after the colon" if not rest else "contains a control character"
+        raise UsageError(f"source {text!r} {problem}. It is written {kind.form}")
+    if not re.fullmatch(kind.names, rest):
+        raise UsageError(f"source {text!r}: {rest!r} is not {kind.noun}. {kind.form}")
     return git.parse(text, rest, kind.form) if name == "git" else SourceSpec(name, rest)
 
 

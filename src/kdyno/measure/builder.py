@@ -260,7 +260,7 @@ def _check_bootable(
 ) -> None:
     """What a kernel needs on the machine, and its final configuration does not have."""
     kind = KINDS[experiment.machine.kind]
-    if not kind.fragment or mistakes.any:
+    if not kind.fragment or mistakes.paths:
         return
     text = (data_root() / "kernel" / "config" / kind.own_name).read_text(encoding="utf-8")
     needs = wishes([ConfigFragment(kind.own_name, tuple(text.splitlines()))])
@@ -347,7 +347,7 @@ def _check_options(
     alike: dict[tuple[object, ...], str] = {}
     for name, recipe in recipes.items():
         config = final_config(cache, recipe)
-        if config is not None and not mistakes.any:
+        if config is not None and not mistakes.paths:
             same = replace(variants[name], name="", levels=(), config=(), best=())
             first = alike.setdefault((config, recipe.changes.digest(), same), name)
             if first != name and variants[first].config != variants[name].config:

@@ -132,14 +132,9 @@ def check(model: type[T], data: object, origin: str, text: str = "", way: str = 
     """``data`` as ``model``. UsageError with every mistake; ``text``: the TOML that it was read
     from, for line numbers; ``way``: how to get a file that is right."""
     mistakes = Mistakes(origin, Positions(text))
-    try:
-        value: T = _adapter(model).validate_python(data)
-        return value
-    except ValidationError as problem:
-        for error in problem.errors(include_url=False)[:_MOST]:
-            _note(error, model, mistakes, (), lambda _key: "")
-        mistakes.raise_any(way)
-        raise AssertionError("an error without a mistake") from problem
+    value = read(model, data, mistakes, way=way)
+    mistakes.raise_any(way)
+    return value
 
 
 def check_json(model: type[T], text: bytes, origin: str, kind: str, way: str) -> T:
@@ -164,13 +159,14 @@ def read(
     path: KeyPath = (),
     context: object = None,
     home: Callable[[str], str] = lambda _key: "",
+    way: str = "",
 ) -> T:
     """``data``, which stands at ``path`` of the file, as ``model``. Every mistake is noted, and its
     key taken out of the data, so that the rest can be checked; raises where no rest is valid.
 
-    home: where an unknown key belongs, for the message."""
-    noted = 0
-    while noted < _MOST:
+    home: where an unknown key belongs, for the message. way: as in ``check``."""
+    wrong_keys = [_NOWHERE]
+    while wrong_keys and len(mistakes.paths) < _MOST:
         try:
             value: T = _adapter(model).validate_python(data, context=context)
             return value
@@ -182,22 +178,20 @@ def read(
             error["loc"] if old else _note(error, model, mistakes, path, home)
             for error, old in zip(errors, follows, strict=True)
         ]
-        noted += len(places)
-        wrong_keys = [_holder(data, place) for place in places]
+        wrong_keys = [holder for place in places if (holder := _holder(data, place))]
         for table, key in wrong_keys:
             table.pop(key, None)
-        if not any(table is not _NOWHERE for table, _key in wrong_keys):
-            break
-    mistakes.raise_any()
+    mistakes.raise_any(way)
     raise AssertionError("an error without a mistake")
 
 
-_NOWHERE: dict[str | int, Any] = {}
+_Holder = tuple[dict[str | int, Any], str | int]
+_NOWHERE: _Holder = ({}, "")
 
 
-def _holder(data: Any, path: KeyPath) -> tuple[dict[str | int, Any], str | int]:
+def _holder(data: Any, path: KeyPath) -> _Holder | None:
     """The innermost table on the path, and its key there."""
-    holder: tuple[dict[str | int, Any], str | int] = (_NOWHERE, "")
+    holder = None
     for part in path:
         if isinstance(data, dict) and part in data:
             holder = (data, part)

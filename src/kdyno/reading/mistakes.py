@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from typing import NoReturn
 
 from kdyno.errors import UsageError
@@ -17,8 +18,7 @@ KeyPath = tuple[str | int, ...]
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*')"""
 _DOTTED = rf"{_PART}(?:\s*\.\s*{_PART})*"
-_TABLE = re.compile(rf"\s*\[\s*({_DOTTED})\s*\]")
-_ARRAY = re.compile(rf"\s*\[\[\s*({_DOTTED})\s*\]\]")
+_TABLE = re.compile(rf"\s*(\[?)\[\s*({_DOTTED})\s*\]")
 _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 _INLINE = re.compile(rf"[{{,]\s*({_PART})\s*=")
 _STRING = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'")
@@ -38,22 +38,20 @@ class Positions:
         text = _LONG_STRING.sub(lambda match: '""' + "\n" * match[0].count("\n"), text)
         self._text_lines = text.splitlines()
         self._lines: dict[KeyPath, int] = {}
-        counts: dict[KeyPath, int] = {}
+        counts = Counter[KeyPath]()
         table: KeyPath = ()
         current: KeyPath = ()
         depth = 0
         for number, line in enumerate(self._text_lines, start=1):
             if depth == 0:
-                if match := _ARRAY.match(line):
-                    path = _parts(match[1])
-                    table = current = (*path, counts.get(path, 0))
-                    counts[path] = counts.get(path, 0) + 1
-                    self._lines.setdefault(path, number)
-                    self._lines.setdefault(table, number)
-                    continue
                 if match := _TABLE.match(line):
-                    table = current = _parts(match[1])
+                    table = _parts(match[2])
                     self._lines.setdefault(table, number)
+                    if match[1]:
+                        counts[table] += 1
+                        table = (*table, counts[table] - 1)
+                        self._lines.setdefault(table, number)
+                    current = table
                     continue
                 if match := _KEY.match(line):
                     current = (*table, *_parts(match[1]))
@@ -128,12 +126,8 @@ class Mistakes:
         return any(key[: len(path)] == path for key in self.paths)
 
     @property
-    def paths(self) -> Iterable[KeyPath]:
+    def paths(self) -> Collection[KeyPath]:
         return self._listed.values()
-
-    @property
-    def any(self) -> bool:
-        return bool(self._listed)
 
     def raise_any(self, way: str = "") -> None:
         """UsageError with every mistake, in the file's order; nothing when there is none.
@@ -180,9 +174,8 @@ def among(word: str, allowed: Iterable[str]) -> str:
 def stands_where(value: object, wanted: str) -> str:
     """``7, an integer, is given, but text is expected``."""
     kinds = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
-    kind = kinds.get(type(value))
-    text = f"{quoted(value)}, {kind}," if kind else quoted(value)
-    return f"{text} is given, but {wanted} is expected"
+    kind = f", {kinds[type(value)]}," if type(value) in kinds else ""
+    return f"{quoted(value)}{kind} is given, but {wanted} is expected"
 
 
 def spelled(path: KeyPath) -> str:
@@ -199,19 +192,12 @@ def spelled(path: KeyPath) -> str:
 
 def quoted(value: object) -> str:
     """A value from the file for a message: short, on one line, without control characters."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "a table"
-    if isinstance(value, list):
-        return "an array"
-    if isinstance(value, str):
-        text = "".join(x if x.isprintable() else repr(x)[1:-1] for x in value[:200])
-    else:
-        try:
-            text = str(value)
-        except ValueError:  # an integer of more digits than Python converts
-            return "a huge number"
+    try:
+        text = str(value)[:200]
+    except ValueError:  # an integer of more digits than Python converts
+        return "a huge number"
+    text = "".join(x if x.isprintable() else repr(x)[1:-1] for x in text)
     if len(text) > _SHOWN_CHARACTERS:
         text = text[: _SHOWN_CHARACTERS - 1] + "…"
-    return f'"{text}"' if isinstance(value, str) else text
+    fixed = {str: f'"{text}"', dict: "a table", list: "an array", bool: text.lower()}
+    return fixed.get(type(value), text)
