@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pytest
 from command_line import FASTER, Kdyno, kdyno, stored, verdict
-from site_runs import CASES, at_once, small, weeks
+from site_runs import at_once, small, weeks
 from synthetic_run import HOSTILE, Shape, case, make
 from test_html import Page
 
@@ -48,7 +48,7 @@ def checked(site: Path) -> dict[str, Page]:
             assert re.fullmatch(r"(\.\./)?((runs|history)/)?[\w.-]*", target), target
             goal = (path.parent / unquote(target)) if target else path
             assert goal.is_file(), f"{path.name}: {target}"
-            if part and not part.startswith("a=") and link.get("class") != "skip":
+            if part and link.get("class") != "skip":
                 assert f'id="{part}"' in goal.read_text("utf-8")
         assert not {"img", "link", "iframe", "base"} & {name for name, _ in page.elements}
         assert not [it for _, it in page.elements if any(k[:2] == "on" for k in it)]
@@ -63,18 +63,12 @@ def rows(site: Path) -> list[str]:
     return re.findall(r"<tr.*?</tr>", text.split("<tbody>")[1], re.S)
 
 
-def site_data(page: Path) -> Any:
-    text = page.read_text("utf-8")
-    found = re.findall(r'<script type="application/json" id="site-data">(.*?)</script>', text)
-    return json.loads(found[0])
-
-
 def test_pages_of_a_few_runs(runs: Path, tmp_path: Path) -> None:
     first, second = small(runs, 0), small(runs, 1, 1.1, experiment="other")
     built = build_site(runs, tmp_path / "site")
     assert (built.runs, built.rendered, built.kept) == (2, 2, 0)
     assert set(checked(tmp_path / "site")) == {
-        *("index.html", "compare.html", "history.html"),
+        *("index.html", "history.html"),
         *(f"runs/{run.name}.html" for run in (first, second)),
         *("history/nightly.html", "history/other.html"),
     }
@@ -87,7 +81,7 @@ def test_pages_of_a_few_runs(runs: Path, tmp_path: Path) -> None:
 def test_no_runs_at_all(runs: Path, tmp_path: Path) -> None:
     build_site(runs, tmp_path / "site")
     assert "There is no run yet" in (tmp_path / "site" / "index.html").read_text()
-    assert set(checked(tmp_path / "site")) == {"index.html", "compare.html", "history.html"}
+    assert set(checked(tmp_path / "site")) == {"index.html", "history.html"}
     with pytest.raises(UsageError, match=r"no such folder of runs.*--runs"):
         build_site(tmp_path / "nowhere", tmp_path / "site")
 
@@ -147,9 +141,7 @@ def test_only_what_changed_is_made_again(runs: Path, tmp_path: Path) -> None:
     new = small(runs, 4)
     third = build_site(runs, site)
     assert (third.rendered, third.kept, third.removed) == (1, 4, 0)
-    assert set(third.pages) == {
-        *("index.html", "compare.html", "history.html", "history/nightly.html")
-    }
+    assert set(third.pages) == {"index.html", "history.html", "history/nightly.html"}
     assert third.edition != again.edition
     after = times()
     same = {*(f"runs/{run.name}.html" for run in [*kept, other]), "history/other.html"}
@@ -234,6 +226,8 @@ def test_history_marks_the_change_and_the_kernels_on_its_sides(runs: Path, tmp_p
     assert [it["d"].count("M") for it in page.all("path", **{"class": "kernel"})] == [1] * 6  # type: ignore[union-attr]
     text = (tmp_path / "site" / "history" / "nightly.html").read_text()
     assert text.count("7.0.0 → 7.9.0") == 4 and "PELT" in text
+    command = f"kdyno compare {found[8].name} {found[9].name}"
+    assert text.count(f"<code>{command}</code>") == text.count(f"{command} --variant mine") == 2
     assert [len(it["points"]) for it in site_data_of(text)["series"]] == [16] * 6
 
 
@@ -248,18 +242,6 @@ def test_other_machines_and_other_work_are_series_of_their_own(runs: Path) -> No
     ]
     counts = [len(it.marks) for it in series_of(known) if it.score.variant == "stock"]
     assert counts == [1] * 6
-
-
-def test_comparison_data_is_what_was_measured(runs: Path, tmp_path: Path) -> None:
-    first, second = small(runs, 0), small(runs, 1, 1.1)
-    build_site(runs, tmp_path / "site")
-    data = site_data(tmp_path / "site" / "compare.html")
-    assert [run["name"] for run in data["runs"]] == [second.name, first.name]
-    assert data["cases"] == [[it.suite, it.case, it.unit, it.better] for it in CASES]
-    values = {tuple(row[:2]): row[4] for row in data["runs"][0]["scores"]}
-    assert values[0, 0] == pytest.approx(1100.0, rel=0.002)
-    assert values[1, 1] == pytest.approx(1100.0 * 1.02, rel=0.002)
-    assert data["runs"][0]["kernels"] == [["7.3.0", "stock-7.3.0"], ["7.3.0", "mine-7.3.0"]]
 
 
 @pytest.mark.slow
@@ -281,7 +263,7 @@ def test_hostile_names_and_contents_stay_text(runs: Path, tmp_path: Path) -> Non
     build_site(runs, tmp_path / "site")
     pages = checked(tmp_path / "site")
     assert len(rows(tmp_path / "site")) == 6
-    assert len(pages) == 3 + 5 + 1
+    assert len(pages) == 2 + 5 + 1
     for name, page in pages.items():
         kinds = [it.get("type") for it in page.all("script")]
         assert kinds in ([None], ["application/json", None]), name
@@ -304,7 +286,7 @@ def test_missing_cells_and_figures_that_are_none(runs: Path, tmp_path: Path) -> 
         *(("pipe", "stock"), ("pipe", "mine"), ("read", "stock")),
     }
     assert all(score.ratio is None for score in scores)
-    text = (tmp_path / "site" / "compare.html").read_text()
+    text = (tmp_path / "site" / "history" / "nightly.html").read_text()
     assert "NaN" not in text and "Infinity" not in text
 
 
@@ -314,7 +296,7 @@ def test_a_damaged_site_is_built_again(runs: Path, tmp_path: Path) -> None:
     whole = {path: path.read_text() for path in site.rglob("*.html")}
     (site / ".kdyno-site").write_text("[]")
     (site / ".data" / f"{run.name}.json").write_text('{"stamp": 1, "summary": "{}"}')
-    (site / "compare.html").unlink()
+    (site / "index.html").unlink()
     assert build_site(runs, site).rendered == 1
     assert {path: path.read_text() for path in site.rglob("*.html")} == whole
 

@@ -128,7 +128,7 @@ def test_a_site_shows_the_first_series_and_those_that_changed(
     # An experiment that is not too large stays whole beside it.
     small(runs, 9, cases=cases(1), blocks=4, experiment="other")
     built = build_site(runs, tmp_path / "site")
-    assert set(built.pages) >= {"index.html", "compare.html", "history.html"}
+    assert set(built.pages) >= {"index.html", "history.html"}
     number = 3 * NUMBER  # the scores of two variants and their effect
     told = f"These are {MOST} of {number} series"
     history = (tmp_path / "site" / "history" / "nightly.html").read_text()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from test_page import ground, rgb
 from kdyno.report.charts.vega import COLOURS
 from kdyno.report.site.build import build_site
 from kdyno.report.site.history import Series, series_of
-from kdyno.report.site.pages import comparison
 from kdyno.report.site.server import SiteServer
 from kdyno.report.site.summary import Summary, summarize
 
@@ -81,9 +79,7 @@ def shown(visit: Shown, folder: Path) -> Shown:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize(
-    "name", ["index.html", "compare.html", "history.html", "history/nightly.html"]
-)
+@pytest.mark.parametrize("name", ["index.html", "history.html", "history/nightly.html"])
 def test_opens_without_a_word(
     shown: Shown, name: str, width: int, scheme: str, tmp_path: Path
 ) -> None:
@@ -122,73 +118,6 @@ def test_from_the_list_to_a_report_and_back(shown: Shown) -> None:
     assert page.locator("h1").inner_text() == "Is it faster?"
     page.locator("nav a", has_text="All runs").click()
     page.wait_for_url("**/index.html")
-
-
-def test_of_very_many_cases_a_comparison_shows_the_first(
-    shown: Shown, folder: Path, summaries: list[Summary]
-) -> None:
-    run = next(
-        summary for summary in summaries if summary.experiment == "nightly" and summary.scores
-    )
-    one = run.scores[0]
-    scores = tuple(replace(one, case=f"case-{at}") for at in range(2050))
-    both = [replace(run, page=name, name=name, scores=scores) for name in "ab"]
-    (folder / "site" / "many.html").write_text(comparison(both), encoding="utf-8")
-    page = shown("many.html")
-    assert page.locator("#compare-table tbody tr").count() == 2000
-    assert "These are the first 2000 of 2050 cases" in page.locator("#notes").inner_text()
-    assert "left out" not in page.locator("#notes").inner_text()
-
-
-def test_two_runs_are_compared_and_never_judged(shown: Shown, summaries: list[Summary]) -> None:
-    nightly = [
-        summary for summary in summaries if summary.experiment == "nightly" and summary.scores
-    ]
-    first, last = nightly[0], nightly[-1]
-    page = shown(f"compare.html#a={first.page}&b={last.page}")
-    rows = page.locator("#compare-table tbody tr")
-    assert rows.count() == 2 and not page.locator("#refused").is_visible()
-    shown_ratios = page.locator("#compare-table td:nth-child(4)").evaluate_all(
-        "els => els.map(el => Number(el.dataset.v))"
-    )
-    mine, theirs = (
-        {score.case: score for score in run.scores if score.variant == "stock"}
-        for run in nightly[:: len(nightly) - 1]
-    )
-    assert shown_ratios == pytest.approx(
-        [theirs[name].value / mine[name].value for name in ("pipe", "read")]
-    )
-    text = page.locator("main").inner_text()
-    assert "Measured one after the other" in text
-    assert not {"faster", "slower", "equivalent", "differs"} & set(text.split())
-    command = page.locator("#notes code").inner_text()
-    assert command == f"kdyno compare {first.name} {last.name}"
-    page.locator("#variant-a").select_option("mine")
-    page.locator("#variant-b").select_option("mine")
-    assert "faster" in rows.first.inner_text()  # the run's own verdict, from blocks
-    command = page.locator("#notes code").inner_text()
-    assert command == f"kdyno compare {first.name} {last.name} --variant mine"
-    page.locator("#variant-b").select_option("stock")
-    assert page.locator("#notes code").count() == 0
-    page.locator("#compare-table thead button", has_text="B ÷ A").focus()
-    page.keyboard.press("Enter")
-    assert page.locator("#compare-table [aria-sort=descending]").count() == 1
-
-
-def test_comparisons_that_mean_nothing_are_refused(shown: Shown, summaries: list[Summary]) -> None:
-    nightly = [
-        summary for summary in summaries if summary.experiment == "nightly" and summary.scores
-    ]
-    (other,) = [summary for summary in summaries if summary.experiment == "other"]
-    page = shown(f"compare.html#a={nightly[0].page}&b={other.page}")
-    refused, result = page.locator("#refused"), page.locator("#result")
-    assert "different machines" in refused.inner_text() and not result.is_visible()
-    page.locator("#run-b").select_option(nightly[0].page)
-    assert "Both sides are the same" in refused.inner_text()
-    page.locator("#variant-b").select_option("mine")
-    assert "measured together: its report has their verdict" in refused.inner_text()
-    page.locator("#run-b").select_option(nightly[1].page)
-    assert not refused.is_visible() and result.is_visible()
 
 
 def test_history_marks_are_as_many_as_the_data(shown: Shown, summaries: list[Summary]) -> None:
@@ -236,7 +165,7 @@ def test_the_table_of_series_leads_to_its_chart(shown: Shown) -> None:
 
 
 def test_all_controls_are_reached_by_tab(shown: Shown, by_tab: Any) -> None:
-    wanted, reached = by_tab(shown("compare.html"))
+    wanted, reached = by_tab(shown("history/nightly.html"))
     assert reached >= wanted > 10
 
 

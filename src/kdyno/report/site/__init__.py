@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""All runs as one folder of pages: a list, every report, two runs compared, history."""
+"""All runs as one folder of pages: a list, every report, history."""

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from kdyno.errors import KdynoError, UsageError
 from kdyno.report.page import page
 from kdyno.report.site.history import experiment_page, history_page, overview, series_of
-from kdyno.report.site.pages import comparison, listing
+from kdyno.report.site.pages import listing
 from kdyno.report.site.place import (
     joined,
     locked,
@@ -235,7 +235,7 @@ def write_pages(
     edition: str,
     watches: Sequence[Watch] = (),
 ) -> tuple[str, ...]:
-    """Writes the list, the comparison and the history where their inputs changed; their names.
+    """Writes the list and the history where their inputs changed; their names.
 
     texts: page of a run → what is another text whenever its summary is another."""
     measured = [summary for summary in summaries if summary.scores]
@@ -243,7 +243,6 @@ def write_pages(
     of_measured = [texts[summary.page] for summary in measured]
     pages: dict[str, tuple[list[str], Callable[[], str]]] = {
         "index.html": (list(texts.values()), lambda: listing(summaries, live)),
-        "compare.html": (of_measured, lambda: comparison(measured, live)),
         "history.html": (
             [*of_measured, *map(repr, watches)],
             lambda: overview(series, live, watches),

@@ -5,6 +5,7 @@ A series is one case of one variant on one machine, over kernel versions and dat
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,6 +94,13 @@ class Series:
     @property
     def changed(self) -> str:
         return "changed" if self.changes else "no change"
+
+    def command(self, change: Change) -> str:
+        """What judges a change: are its two runs further apart than their boots are?"""
+        words = ["kdyno", "compare", change.before.run.name, change.at.run.name]
+        if self.score.variant != change.at.run.baseline:
+            words += ["--variant", self.score.variant]
+        return shlex.join(words)
 
     def quantity(self, value: float) -> str:
         if self.measure == "effect":

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""index.html: every run, with what was asked and what came out; compare.html: any two of them.
-
-The comparison judges nothing: whether two runs differ is decided by ``judge.comparing`` alone, from
-all their boots."""
+"""What all pages of a site have in common, and index.html: every run and its answer."""
 
 from __future__ import annotations
 
@@ -15,8 +12,7 @@ from kdyno.report.show.grid import Cell, Column, Grid, Value
 from kdyno.report.show.html import data, macros, table
 from kdyno.report.site.summary import Summary
 
-PAGES = {"index.html": "Runs", "compare.html": "Compare", "history.html": "History"}
-WORDS = ("faster", "slower", "equivalent", "inconclusive", "failed")
+PAGES = {"index.html": "Runs", "history.html": "History"}
 
 
 def shell(
@@ -89,55 +85,4 @@ _COLUMNS = (
     Column("Kernels", lambda run: markup_cell("kernels", run)),
     Column("Machine", lambda run: run.machine),
     Column("Verdicts", lambda run: markup_cell("counts", run, value=_effects(run)), "number"),
-    Column("Compare", lambda run: markup_cell("compare", run)),
 )
-
-
-def comparison(summaries: Sequence[Summary], live: bool = False) -> str:
-    """The page. With fewer than two runs that have scores it says so."""
-    runs = [run for run in summaries if run.scores]
-    runs.sort(key=lambda run: (run.created, run.name), reverse=True)
-    return shell(
-        "compare.html",
-        "Two runs compared",
-        "compare.html",
-        runs=runs,
-        scripts=["compare.js"],
-        values=compare_data(runs),
-        live=live,
-    )
-
-
-def compare_data(summaries: Sequence[Summary]) -> dict[str, Any]:
-    """``runs[i].scores`` holds, by number, case, variant, work, boots, value, interval, and the
-    effect within the run: ratio, interval, word."""
-    cases: dict[tuple[str, str, str, str], int] = {}
-    runs = []
-    for run in summaries:
-        kernels = run.kernels or {}
-        measured = {score.variant for score in run.scores}
-        order = dict.fromkeys([run.baseline, *kernels, *(score.variant for score in run.scores)])
-        places = {name: at for at, name in enumerate(name for name in order if name in measured)}
-        rows = []
-        for score in run.scores:
-            key = (score.suite, score.case, score.unit, score.better)
-            word = WORDS.index(score.verdict) if score.verdict in WORDS else -1
-            place = (cases.setdefault(key, len(cases)), places[score.variant], score.work)
-            value = (score.boots, score.value, score.low, score.high)
-            rows.append([*place, *value, score.ratio, score.ratio_low, score.ratio_high, word])
-        versions = {name: [kernel.version, kernel.digest] for name, kernel in kernels.items()}
-        about = {
-            "id": run.page,
-            "name": plain.name(run.name),
-            "report": f"runs/{run.page}.html" if run.has_report else "",
-            "kind": plain.name(run.kind),
-            "machine": plain.sentence(run.machine),
-            "key": run.machine_key,
-            "memory": run.memory_bytes,
-            "variants": [plain.name(name) for name in places],
-            "kernels": [versions.get(name, ["", ""]) for name in places],
-            "scores": rows,
-        }
-        runs.append(about)
-    named = [[plain.name(part) for part in key] for key in cases]
-    return {"words": WORDS, "cases": named, "runs": runs}

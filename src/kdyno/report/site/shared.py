@@ -49,7 +49,7 @@ class SharedSite:
         self._making = threading.Lock()
 
     def build(self) -> Built:
-        """The list, the comparison and the history; reports of runs that changed are gone."""
+        """The list and the history; reports of runs that changed are gone."""
         prepare(self._out)
         with locked(self._out):
             facts = self._shared.listed(self._wanted)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One run in a few lines: what the list, the comparison and the history need of it."""
+"""One run in a few lines: what the list and the history need of it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,6 @@ class Summary:
     """For people; "" where it is not known."""
     machine_key: str = ""
     """Equal for runs that may be compared, as far as memory does not matter."""
-    memory_bytes: float | None = None
     kernels: Mapping[str, Kernel] | None = None
     counts: Mapping[str, int] | None = None
     """Verdict → effects."""
@@ -146,7 +145,6 @@ def _summary(
         kind=guest.kind,
         machine=_machine(host, guest),
         machine_key=_machine_key(host, guest),
-        memory_bytes=facts.memory_bytes,
         kernels={
             text(kernel.variant): Kernel(text(kernel.version), kernel.digest[:12])
             for kernel in kernels
