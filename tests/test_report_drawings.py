@@ -1,109 +1,69 @@
 # SPDX-License-Identifier: MIT
-"""Charts as pictures: one of each kind, what each holds, and what is refused."""
+"""What the chart of effects plots, and the tables of spread and load."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
-from command_line import FASTER, Kdyno, kdyno, stored, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 from site_runs import measured
 from synthetic_run import DEMO
 
-from kdyno.errors import UsageError
-from kdyno.report import drawings
-from kdyno.report.charts.panels import effects_panel, limit, looks
+from kdyno.report.charts.panels import effects_panel
+from kdyno.report.effects import limit
 from kdyno.report.evidence import Evidence
 from kdyno.report.groups import groups
-from kdyno.report.page import load_section
+from kdyno.report.page import load_section, looks, spread_section
 from kdyno.store.verdict import Effect, Verdict
-
-__all__ = ["kdyno"]
 
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    return measured(
-        tmp_path_factory.mktemp("runs"),
-        dataclasses.replace(DEMO, blocks=8, variants={"mine": 1.03}),
-    )
+    shape = dataclasses.replace(DEMO, blocks=8, variants={"mine": 1.03})
+    return measured(tmp_path_factory.mktemp("runs"), shape)
 
 
-def loaded(evidence: Evidence, text: str, tasks: float | None) -> Evidence:
-    """Every boot looked at by a load meter."""
+@pytest.mark.parametrize(
+    ("text", "tasks", "cells"),
+    [
+        ("100:4:100 200:1:50 300:1:50 400:4:100", 4.0, ["4", "2.5", "50.0 %", "75 %"]),
+        ("100:4:100", None, ["", "4.0", "", "100 %"]),
+        ("a:b:c 1:2 -1:2:3 ١:٢:٣", 4.0, None),
+    ],
+)
+def test_load_says_how_often_it_sagged(
+    evidence: Evidence, text: str, tasks: float | None, cells: list[str] | None
+) -> None:
     points = {
-        key: tuple(dataclasses.replace(it, load=text, tasks=tasks) for it in found)
-        for key, found in evidence.points.items()
+        key: tuple(dataclasses.replace(point, load=text, tasks=tasks) for point in of_key)
+        for key, of_key in evidence.points.items()
         if key[1] == "case-0"
     }
-    return dataclasses.replace(evidence, points=points)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("chart", ["effects", "boots", "spread"])
-def test_each_is_a_picture(evidence: Evidence, chart: str) -> None:
-    svg = drawings.picture(chart, evidence, "svg")
-    assert isinstance(svg, str) and svg.startswith("<svg ") and "var(--" not in svg
-    assert "demo" in svg and "case-0" in svg
-
-
-def test_a_chart_without_data_names_those_with_some(evidence: Evidence) -> None:
-    with pytest.raises(UsageError, match=r"--chart load: .* it has effects, boots, spread$"):
-        drawings.picture("load", evidence, "svg")
-
-
-@pytest.mark.slow
-def test_load_says_where_it_sagged(evidence: Evidence) -> None:
-    busy = loaded(evidence, "100:4:100 200:1:50 300:1:50 400:4:100", 4.0)
-    svg = drawings.picture("load", busy, "svg")
-    assert isinstance(svg, str)
-    assert "2.5 runnable tasks on average, CPU 75 % busy, 4 asked for" in svg
-    assert "fewer than half of that for 50 % of the time" in svg
-    html = load_section(busy)
-    assert html is not None and html.count("<svg") == 2 * len(busy.points)
-    unknown = drawings.picture("load", loaded(evidence, "100:4:100", None), "svg")
-    assert isinstance(unknown, str) and "asked for" not in unknown
-
-
-def test_load_of_nonsense_is_no_chart(evidence: Evidence) -> None:
-    assert load_section(loaded(evidence, "a:b:c 1:2 -1:2:3 ١:٢:٣", 4.0)) is None
+    html = load_section(dataclasses.replace(evidence, points=points))
+    if cells is None:
+        assert html is None
+        return
+    assert html is not None and html.count('<th scope="row"') == len(points)
+    rows = re.findall(r"<td[^>]*>(.*?)</td>", html)
+    assert rows[1:5] == cells
 
 
 @given(st.text())
 def test_looks_take_any_text(text: str) -> None:
-    for look in looks(text):
-        assert look.ms >= 0 and look.runnable >= 0
+    for runnable, busy in looks(text):
+        assert runnable >= 0 and busy >= 0
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (("--chart", "boot", "-o", "x.svg"), "did you mean boots?"),
-        (("--chart", "boots"), "--chart goes with a picture: add -o boots.svg or -o boots.png"),
-        (("--chart", "boots", "-o", "x.md"), "--chart goes with a picture"),
-        (("--chart", "boots", "-o", "x.svg"), "has nothing of the kind to draw; it has effects"),
-    ],
-)
-def test_refused(
-    kdyno: Kdyno,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, ...],
-    told: str,
-) -> None:
-    stored(tmp_path / "runs", verdict(FASTER))
-    monkeypatch.chdir(tmp_path)
-    said = kdyno("report", "last", *options)
-    assert said.status == 2 and told in said.err
-
-
-def test_the_picture_is_written(kdyno: Kdyno, tmp_path: Path) -> None:
-    stored(tmp_path / "runs", verdict(FASTER))
-    said = kdyno("report", "last", "--chart", "effects", "-o", tmp_path / "x.svg")
-    assert said.status == 0 and (tmp_path / "x.svg").read_text().startswith("<svg ")
+def test_spread_of_boots_and_of_rounds(tmp_path: Path, evidence: Evidence) -> None:
+    html = spread_section(evidence)
+    assert html is not None and "spread-table" in html and "turns-table" not in html
+    turns = dataclasses.replace(DEMO, rounds=40, blocks=8, variants={"mine": 1.03})
+    html = spread_section(measured(tmp_path, turns))
+    assert html is not None and "turns-table" in html
 
 
 @pytest.mark.parametrize("width_px", [900, 420])

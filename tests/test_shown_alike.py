@@ -17,8 +17,9 @@ from test_html import Page
 from test_report_sentence import one
 
 from kdyno import labs
-from kdyno.report import drawings, figures, gate
-from kdyno.report.charts.panels import effects_panel, limit
+from kdyno.report import figures, gate
+from kdyno.report.charts.panels import effects_panel
+from kdyno.report.effects import limit
 from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporters
 from kdyno.report.groups import groups
@@ -121,7 +122,7 @@ def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
 def test_help_names_every_value(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setenv("COLUMNS", "200")
     helped = {verb: kdyno(verb, "--help").out for verb in ("report", "compare", "list", "doctor")}
-    named = {*exporters(labs.formats()), *drawings.CHARTS}
+    named = exporters(labs.formats())
     assert [name for name in named if not re.search(rf"\b{name}\b", helped["report"])] == []
     for name in ("markdown", "csv", "json", "junit", "html"):
         assert name in helped["compare"]

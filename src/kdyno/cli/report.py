@@ -15,7 +15,7 @@ from kdyno import labs, whole
 from kdyno.cli.outcome import SCORED, show_outcome, with_scores
 from kdyno.errors import KdynoError, UsageError
 from kdyno.paths import cache_root
-from kdyno.report import drawings, gate, scores
+from kdyno.report import gate, scores
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporter, exporter_for, exporters
 from kdyno.report.site.build import Progress, build_site
@@ -43,11 +43,6 @@ def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     return list(exporters(labs.formats()))
 
 
-def chart_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
-    """The charts that can be had as a picture."""
-    return list(drawings.CHARTS)
-
-
 def report(
     run: str | None = argument("RUN", "A run: path, name, or last.", None, options.RUN_NAMES),
     format: str | None = option(
@@ -59,12 +54,6 @@ def report(
     ),
     output: options.Output = None,
     scoring: options.Scoring = None,
-    chart: str | None = option(
-        "--chart NAME",
-        "As svg or png: effects, boots, spread, rounds, factors, load.",
-        None,
-        "kdyno.cli.report:chart_names",
-    ),
     fail_on: options.FailOn = None,
     history: Path | None = option(
         "--history FILE",
@@ -82,13 +71,13 @@ def report(
       kdyno report last
       kdyno report last -o report.html
       kdyno report last -f markdown
-      kdyno report last --chart boots -o boots.png
+      kdyno report last -o effects.svg
       kdyno report last --fail-on slower
       kdyno report 3f2a --json -
       kdyno report --all -o site/
     """
     if all_:
-        given = {"RUN": run, "-f": format, "--chart": chart, "--fail-on": fail_on}
+        given = {"RUN": run, "-f": format, "--fail-on": fail_on}
         given |= {"--scoring": scoring, "--history": str(history or "")}
         if several := [name for name, value in given.items() if value]:
             raise UsageError(f"--all shows every run; {', '.join(several)} goes with one run")
@@ -110,8 +99,6 @@ def report(
         chosen = exporter(format, labs.formats())
     elif output:
         chosen = exporter_for(output, labs.formats())
-    if chart is not None:
-        drawings.check(chart, chosen.name if chosen else None)
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
         raise UsageError(f"{chosen.name} is not text for a terminal: add -o FILE{chosen.suffix}")
     if scoring is not None:
@@ -141,19 +128,15 @@ def report(
         status = gate.exit_status(tested, fail_on)
         if history is not None:
             status = gate.in_history(history, subject.name, tested, fail_on)
-    if chosen is None:  # nor a chart, which goes with a picture
+    if chosen is None:
         show_outcome(verdict, json, status, subject, scoring)
         return status
     with kept_status(status):
         if json is not None:
             write_json_text(with_scores(subject, verdict.to_json(), scoring, "json"), json)
-        whole_run = chosen.needs_run or chart is not None
-        evidence = gather(subject, verdict) if whole_run else Evidence(verdict)
+        evidence = gather(subject, verdict) if chosen.needs_run else Evidence(verdict)
         evidence = replace(evidence, sections=labs.sections())
-        if chart is not None:
-            exported = drawings.picture(chart, evidence, chosen.name)
-        else:
-            exported = with_scores(subject, chosen.export(evidence), scoring, chosen.name)
+        exported = with_scores(subject, chosen.export(evidence), scoring, chosen.name)
         write_export(exported, chosen.name, output)
     return status
 

@@ -454,14 +454,6 @@ def rounds(
         yield block, undisturbed(ratios, np.any(spent > logs, axis=0))
 
 
-def all_rounds(
-    data: Samples, case: CaseInfo, baseline: str, variant: str
-) -> Iterator[tuple[int, Floats]]:
-    """The same of every round, by its number."""
-    for block, logs, _ in _speeds(data, case, baseline, variant, ()):
-        yield block, _SIGNS[case.better] * (logs[1] - logs[0])
-
-
 def _all_time(
     data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int] = ()
 ) -> Iterator[tuple[int, Floats]]:

@@ -418,9 +418,9 @@ def _page(evidence: Evidence) -> str:
 
 def _picture(format: str) -> Callable[[Evidence], Exported]:
     def draw(evidence: Evidence) -> Exported:
-        from kdyno.report.drawings import picture
+        from kdyno.report.charts.panels import picture
 
-        return picture("effects", Evidence(evidence.verdict), format)
+        return picture(evidence.verdict, format)
 
     return draw
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
-from statistics import median
+from statistics import fmean, median, quantiles, stdev
 from typing import Any
 
 from kdyno import __version__
@@ -37,6 +37,7 @@ WIDE_PX, NARROW_PX = 1000, 356
 _MOST_OPTIONS, _MOST_VALUE = 300, 60
 """Rows of the table of options, and letters of a value in it."""
 _RARE_FACT = "vulnerability_"
+_MOST_LOOKS = 5000
 
 
 Draw = Callable[[Evidence], Html | None]
@@ -217,19 +218,8 @@ def drawings(sizes: Mapping[str, Any], chart: Callable[[Any], Spec], text: str) 
     return content
 
 
-def _charts(
-    charts: Sequence[Panel], wide_px: int = WIDE_PX, narrow_px: int = NARROW_PX
-) -> list[tuple[str, str, Html]]:
-    """Title, the words that the title leaves to say, and the drawings."""
-    sizes = {"wide": wide_px, "narrow": narrow_px}
-    return [
-        (
-            each.title,
-            each.text.removeprefix(f"{each.title}: "),
-            drawings(sizes, each.draw, each.text),
-        )
-        for each in charts
-    ]
+def _chart(panel: Panel, wide_px: int = WIDE_PX, narrow_px: int = NARROW_PX) -> Html:
+    return drawings({"wide": wide_px, "narrow": narrow_px}, panel.draw, panel.text)
 
 
 def verdicts_section(evidence: Evidence) -> Html | None:
@@ -289,7 +279,7 @@ def effects_section(evidence: Evidence) -> Html | None:
     verdict = evidence.verdict
     variants, left = first_groups(groups(verdict))
     charts = {group: panels.effects_panel(verdict, group) for group in variants}
-    drawn = {group: _charts([panel])[0][2] for group, panel in charts.items() if panel}
+    drawn = {group: _chart(panel) for group, panel in charts.items() if panel}
     return _section("effects", evidence, charts=drawn, left=left) if drawn else None
 
 
@@ -297,7 +287,7 @@ def factors_section(evidence: Evidence) -> Html | None:
     verdict = evidence.verdict
     if verdict.factors is None or not verdict.factors.effects:
         return None
-    charts = _charts(panels.factor_panels(verdict), 480, 350)
+    charts = [(panel.title, _chart(panel, 480, 350)) for panel in panels.factor_panels(verdict)]
     return _section("factors", evidence, charts=charts, tables=tables.factors(verdict))
 
 
@@ -354,31 +344,44 @@ def _arm(variant: str, points: Sequence[Point], unit: str) -> str:
 
 def spread_section(evidence: Evidence) -> Html | None:
     """Of boots, and of rounds and groups where guests took turns."""
-    rows = panels.spreads(evidence)
-    chart, left = None, ""
-    if rows:
-        baseline = evidence.verdict.baseline
-        plotted = len(rows)
-        if plotted > panels.MOST_ROWS:
-            plotted = min(sum(row.variant == baseline for row in rows), panels.MOST_ROWS)
-            left = f"The chart shows {plotted} of {len(rows)} rows."
-        chart = _charts([panels.spread_panel(evidence, rows)])[0][2] if plotted else None
-    facets = {"kernel": lambda row: plain.short(row.variant)}
-    boots = Grid(_SPREAD_COLUMNS, rows, "Spread of boots", id="spread-table", facets=facets)
+    cells = [cell for cell in evidence.cells if len(cell[2]) > 1]
+    facets = {"kernel": lambda cell: plain.short(cell[1])}
+    boots = Grid(_SPREAD_COLUMNS, cells, "Spread of boots", id="spread-table", facets=facets)
     turns = [effect for effect in evidence.verdict.effects if effect.spread is not None]
+    facets = {"kernel": lambda effect: plain.short(effect.variant)}
     title = "Spread of rounds and groups"
     rounds = Grid(_TURNS_COLUMNS, turns, title, id="turns-table", facets=facets)
-    return _section("spread", evidence, chart=chart, left=left, boots=boots, turns=rounds)
+    return _section("spread", evidence, boots=boots, turns=rounds)
+
+
+Scores = tuple[CaseInfo, str, Sequence[Point]]
+"""Of the boots of one kernel in one case."""
+
+
+def _median(cell: Scores) -> float:
+    return median(point.score for point in cell[2])
+
+
+def _middle_half(cell: Scores) -> float:
+    """Interquartile range ÷ median."""
+    quarter, _, three_quarters = quantiles((point.score for point in cell[2]), method="inclusive")
+    return (three_quarters - quarter) / _median(cell)
+
+
+def _variation(cell: Scores) -> float:
+    """Standard deviation ÷ mean."""
+    scores = [point.score for point in cell[2]]
+    return stdev(scores) / fmean(scores)
 
 
 _SPREAD_COLUMNS = (
-    Column("Case", lambda row: effects.case(row.case, "beside"), "name"),
-    Column("Kernel", lambda row: row.variant, "name"),
-    Column("Boots", lambda row: row.boots, "number"),
-    Column("Disturbed", lambda row: row.disturbed, "number"),
-    Column("Median", lambda row: effects.amount(row.case, row.median), "number"),
-    Column("Middle half", lambda row: row.middle_half, "number", figures.share),
-    Column("Variation", lambda row: row.variation, "number", figures.share),
+    Column("Case", lambda cell: effects.case(cell[0], "beside"), "name"),
+    Column("Kernel", lambda cell: cell[1], "name"),
+    Column("Boots", lambda cell: len(cell[2]), "number"),
+    Column("Disturbed", lambda cell: sum(bool(of.boot.disturbed) for of in cell[2]), "number"),
+    Column("Median", lambda cell: effects.amount(cell[0], _median(cell)), "number"),
+    Column("Middle half", _middle_half, "number", figures.share),
+    Column("Variation", _variation, "number", figures.share),
 )
 _TURNS_COLUMNS = (
     Column("Case", lambda effect: effects.case(effect, "beside"), "name"),
@@ -390,13 +393,42 @@ _TURNS_COLUMNS = (
 )
 
 
-def rounds_section(evidence: Evidence) -> Html | None:
-    turns = panels.turns(evidence)
-    return _section("rounds", evidence, charts=_charts([turns.panel] if turns else []))
-
-
 def load_section(evidence: Evidence) -> Html | None:
-    return _section("load", evidence, charts=_charts(panels.load_panels(evidence), 400, 280))
+    """What the load meter of a parallel case saw, in the boot nearest to its kernel's median."""
+    rows = []
+    for case, variant, points in evidence.cells:
+        if metered := [point for point in points if point.load]:
+            middle = median(point.score for point in metered)
+            typical = min(metered, key=lambda point: abs(point.score - middle))
+            if seen := looks(typical.load):
+                rows.append((case, variant, seen, typical.tasks))
+    grid = Grid(_LOAD_COLUMNS, rows, "Load", id="load-table")
+    return _section("one_table", evidence, grid=grid if rows else None)
+
+
+def looks(text: str) -> list[tuple[int, int]]:
+    """(runnable tasks, CPU %) from ``100:1:100 201:2:98``; what is not a look is left out."""
+    words = [word.split(":") for word in text.split()[:_MOST_LOOKS]]
+    return [
+        (int(parts[1][:9]), int(parts[2][:9]))
+        for parts in words
+        if len(parts) == 3 and all(part.isascii() and part.isdigit() for part in parts)
+    ]
+
+
+def _below_half(row: tuple[CaseInfo, str, list[tuple[int, int]], float | None]) -> float | None:
+    tasks = row[3]
+    return None if tasks is None else fmean(2 * runnable < tasks for runnable, _ in row[2])
+
+
+_LOAD_COLUMNS = (
+    Column("Case", lambda row: effects.case(row[0], "beside"), "name"),
+    Column("Kernel", lambda row: row[1], "name"),
+    Column("Asked for", lambda row: row[3], "number", "{:g}".format),
+    Column("Runnable", lambda row: fmean(tasks for tasks, _ in row[2]), "number", "{:.1f}".format),
+    Column("Below half", _below_half, "number", figures.share),
+    Column("CPU busy", lambda row: fmean(busy for _, busy in row[2]), "number", "{:.0f} %".format),
+)
 
 
 def machine_section(evidence: Evidence) -> Html | None:
@@ -494,9 +526,8 @@ SECTIONS = (
     Section("functions", "Instructions by function", 25, _table(tables.functions)),
     Section("factors", "Factors", 30, factors_section, slow=True),
     Section("boots", "Boots", 40, boots_section),
-    Section("spread", "Spread", 50, spread_section, slow=True),
-    Section("rounds", "Rounds", 52, rounds_section, slow=True),
-    Section("load", "Load", 55, load_section, slow=True),
+    Section("spread", "Spread", 50, spread_section),
+    Section("load", "Load", 55, load_section),
     Section("machine", "Machine", 80, machine_section),
     Section("builds", "Builds", 85, builds_section),
     Section("options", "Configurations", 87, options_section),

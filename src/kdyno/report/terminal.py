@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TextIO
 
 from rich.table import Table
 from rich.text import Text
 
 from kdyno.report import effects, figures, plain, tables
-from kdyno.report.charts import text as charts
 from kdyno.report.groups import Group, displayed, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show import terminal
@@ -114,17 +113,65 @@ def _layout(
     if space not in layout.grid.columns:
         return layout
     at = layout.grid.columns.index(space)
-    scale = charts.scale(items, verdict.equivalent, min(_CHART_LEAST + layout.left, _CHART_MOST))
-    marks = charts.UNICODE if unicode else charts.ASCII
-    places = 0 if scale.limit >= 0.02 else 1 if scale.limit >= 0.001 else 2
+    marks = tuple("│┊─●◂▸" if unicode else "|:-o<>")
+    odd = min(_CHART_LEAST + layout.left, _CHART_MOST) - 1 | 1
+    scale = Scale(effects.limit(verdict), odd, verdict.equivalent, marks)
 
     def picture(effect: Effect) -> Cell:
         style = STYLES[effect.verdict].removeprefix("bold ")
-        return Cell(scale.draw(effect, marks), style=style)
+        return Cell(scale.draw(effect), style=style)
 
     chosen, widths = list(layout.grid.columns), list(layout.widths)
-    chosen[at], widths[at] = Column(scale.axis(places), picture), scale.width
+    chosen[at], widths[at] = Column(scale.axis(), picture), scale.width
     return replace(layout, grid=replace(layout.grid, columns=chosen), widths=widths)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Intervals plotted with characters, on the same scale in all rows; 1 is in the middle."""
+
+    limit: float
+    """Distance of ratio − 1 from the middle to either edge."""
+    width: int
+    """Columns, odd."""
+    equivalent: float
+    marks: Sequence[str]
+    """The characters of 1, the band, a line, a dot, and arrows to the left and the right."""
+
+    def column(self, ratio: float) -> int:
+        """0 … width − 1; −1 and width lie outside."""
+        middle = self.width // 2
+        column = middle + round((ratio - 1.0) / self.limit * middle)
+        return max(-1, min(self.width, column))
+
+    def draw(self, effect: Effect) -> str:
+        """The row's picture. Arrows mark what lies outside."""
+        one, band, line, dot, left, right = self.marks
+        cells = [" "] * self.width
+        for edge in (1.0 - self.equivalent, 1.0 + self.equivalent):
+            if 0 <= (column := self.column(edge)) < self.width:
+                cells[column] = band
+        cells[self.width // 2] = one
+        points = [self.column(end) for end in effect.ci or effect.ci_raw or ()]
+        if points:
+            for column in range(max(points[0], 0), min(points[1], self.width - 1) + 1):
+                cells[column] = line
+        if effect.ratio is not None:
+            points.append(self.column(effect.ratio))
+            if 0 <= points[-1] < self.width:
+                cells[points[-1]] = dot
+        if min(points, default=0) < 0:
+            cells[0] = left
+        if max(points, default=0) >= self.width:
+            cells[-1] = right
+        return "".join(cells)
+
+    def axis(self) -> str:
+        """What stands above or below: both ends and the middle."""
+        decimals = 0 if self.limit >= 0.02 else 1 if self.limit >= 0.001 else 2
+        low, high = (figures.percent(side * self.limit, decimals=decimals) for side in (-1, 1))
+        line = low.ljust(self.width // 2) + "0"
+        return line + high.rjust(self.width - len(line))
 
 
 def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str]]:

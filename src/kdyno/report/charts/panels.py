@@ -2,46 +2,33 @@
 """The charts of a report: what is plotted in each, and its finding in words.
 
 A chart is a Vega-Lite file beside this module. Here are the data that it is filled with: effects
-with their intervals, levels of crossed factors, boots in time order and how far they lie apart,
-the rounds of a group, the load of a parallel case."""
+with their intervals, and levels of crossed factors. Boots in time order are paths made here."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from html import escape
-from statistics import fmean, median
-from typing import Any
+from statistics import median
 
-import numpy as np
-from numpy.typing import NDArray
-from rich.cells import cell_len
-
-from kdyno.judge import pairs
 from kdyno.report import effects as columns
 from kdyno.report import figures, plain
-from kdyno.report.charts.text import scale
-from kdyno.report.charts.vega import Spec, filled, fitted, label_width, reach, stack
-from kdyno.report.evidence import Evidence, Point
-from kdyno.report.groups import Group, deciding
-from kdyno.stats.groups import location
-from kdyno.store.manifest import CaseInfo
+from kdyno.report.charts import vega
+from kdyno.report.charts.vega import Spec, filled, fitted, label_width, stack
+from kdyno.report.evidence import Point
+from kdyno.report.groups import Group, cut_short, deciding, displayed, first_groups, groups
+from kdyno.report.sentence import answer
 from kdyno.store.verdict import Effect, FactorEffect, Verdict
 
-COLOURS = ("variant", "slower", "faster", "failed", "inconclusive")
-"""Of the variants' rounds; more cannot be distinguished and are not plotted."""
-MOST_ROWS = 160
-"""Of the chart of spread."""
 _ARROW_AT = 0.94
 """Of half the axis: an arrow at its very end would lie on the case's name."""
 _FIGURES_PX, _ROOMY_PX = 150, 600
 """What effects in figures take beside their chart, and from which width they have the room."""
 _MOST_INTERACTIONS = 24
-_MOST_LOADS, _MOST_LOOKS = 24, 5000
-_FEWEST_ROUNDS = 4
+_ALONE_PX = 860
+"""Of a picture that stands alone."""
 _WORDS = ("faster", "slower", "equivalent", "inconclusive", "failed")
 
 
@@ -54,11 +41,6 @@ class Panel:
     """The finding in words, for those who cannot see it."""
     draw: Callable[..., Spec]
     """(width in px with all labels, title="") → the chart."""
-
-
-def limit(verdict: Verdict) -> float:
-    """Half the axis of all the verdict's charts: distance of ratio − 1 from the middle."""
-    return scale(verdict.effects, verdict.equivalent, 3).limit
 
 
 def effects_panel(verdict: Verdict, group: Group) -> Panel | None:
@@ -86,63 +68,43 @@ def _ratio(effect: Effect) -> float:
 
 
 def _effects_chart(verdict: Verdict, group: Group, width_px: int, title: str | Spec = "") -> Spec:
-    """A panel for each suite; on the right, where there is room, the effects in figures."""
+    """A panel for each suite, below each other, with the axis below the last; on the right, where
+    there is room, the effects in figures."""
     figures_px = _FIGURES_PX if width_px >= _ROOMY_PX else 0
     labels = [f"{plain.short(effect.case)} ↓ *" for effect in group.effects]
     label_px = label_width(labels, width_px * 3 // 10)
-    half = 100.0 * limit(verdict)
+    half = 100.0 * columns.limit(verdict)
     places = {suite: at for at, suite in enumerate(group.suites)}
     # The largest ratio on top; controls below all others.
     effects = sorted(
         (effect for effect in group.effects if effect.ratio is not None),
         key=lambda effect: (places[effect.suite], effect.control, -_ratio(effect)),
     )
-    rows = [(each.suite, _effect_row(each, half, label_px, figures_px > 0)) for each in effects]
-    last = [effect for effect in effects if effect.suite == effects[-1].suite]
-    floor = "; grey: noise floor" if any(effect.noise_floor is not None for effect in last) else ""
-    band = min(100.0 * verdict.equivalent, half)
-    return _by_suite(
-        "effects.json",
-        rows,
-        half,
-        label_px,
-        width_px - figures_px,
-        f"value ÷ baseline − 1; band: {figures.tolerance(verdict.equivalent)}{floor}",
-        title,
-        band={"low": -band, "high": band},
-    )
-
-
-def _by_suite(
-    template: str,
-    rows: Sequence[tuple[str, Spec]],
-    half: float,
-    label_px: int,
-    width_px: int,
-    axis_title: str,
-    title: str | Spec = "",
-    **values: Any,
-) -> Spec:
-    """A panel for each suite of (suite, row), below each other, with the axis below the last."""
     suites: dict[str, list[Spec]] = {}
-    for number, (suite, row) in enumerate(rows):
+    for number, effect in enumerate(effects):
+        row = _effect_row(effect, half, label_px, figures_px > 0)
         # The number keeps rows apart whose labels read the same once they are cut.
-        suites.setdefault(suite, []).append({**row, "row": f"{number:05d} {row['row']}"})
+        row["row"] = f"{number:05d} {row['row']}"
+        suites.setdefault(effect.suite, []).append(row)
+    floored = any("floor_low" in row for row in suites[effects[-1].suite])
+    floor = "; grey: noise floor" if floored else ""
+    band = min(100.0 * verdict.equivalent, half)
     panels = []
-    for suite, of_suite in suites.items():
-        last = suite == rows[-1][0]
+    for suite, rows in suites.items():
+        last = suite == effects[-1].suite
+        axis = f"value ÷ baseline − 1; band: {figures.tolerance(verdict.equivalent)}{floor}"
         panel = filled(
-            template,
+            "effects.json",
             title=plain.short(suite) if len(suites) > 1 else "",
-            width=max(120, width_px - label_px - 30),
-            rows=of_suite,
-            order=[row["row"] for row in of_suite],
+            width=max(120, width_px - figures_px - label_px - 30),
+            rows=rows,
+            order=[row["row"] for row in rows],
             domain=[-half, half],
             half=half,
             label_px=label_px,
             last=last,
-            axis_title=axis_title if last else None,
-            **values,
+            axis_title=axis if last else None,
+            band={"low": -band, "high": band},
         )
         panels.append(panel)
     return stack(panels, title)
@@ -241,6 +203,22 @@ def _factor_chart(
     )
 
 
+def picture(verdict: Verdict, format: str) -> str | bytes:
+    """The effects of all variants, SVG as text or PNG as bytes: light, on a ground of its own."""
+    seen = displayed(verdict)
+    variants, left = first_groups(groups(seen))
+    charts = [panel for group in variants if (panel := effects_panel(seen, group))]
+    specs = [each.draw(_ALONE_PX, {"text": each.title, "color": "var(--ink)"}) for each in charts]
+    cut = cut_short(verdict)
+    more = (f" {cut[0].upper()}{cut[1:]}." if cut else "") + (f" {left}" if left else "")
+    outside = " Measured without the sandbox." if verdict.outside else ""
+    question = plain.sentence(verdict.question)[:140]
+    head = vega.heading(plain.short(verdict.experiment), f"{question}{more}{outside}")
+    spec = stack(specs or [filled("nothing.json", width=_ALONE_PX)], head, spacing_px=20)
+    svg = vega.alone(spec, " ".join([answer(verdict), *(each.text for each in charts)]))
+    return vega.png(svg) if format == "png" else svg + "\n"
+
+
 @dataclass(frozen=True)
 class Strip:
     """A panel of points in time order, and where they lie in it.
@@ -304,316 +282,3 @@ def boots_strip(
             # The same again, smaller, in the colour of the ground.
             paths.append(("ring", dots if disturbed else ""))
     return strip, paths
-
-
-def boots_chart(evidence: Evidence, case: CaseInfo, variant: str, width_px: int) -> Spec:
-    """The same panel for a picture that stands alone, with axes."""
-    baseline = evidence.verdict.baseline
-    arms = plain.short(variant)
-    if variant != baseline:
-        arms += f" (blue), {plain.short(baseline)} (grey)"
-    return filled(
-        "boots.json",
-        title=f"{plain.short(case.case)}: {arms}",
-        width=width_px,
-        unit=plain.short(case.unit),
-        domain=[0, max(1, len(evidence.boots)) + 1],
-        rows=[
-            {
-                "boot": point.boot.position + 1,
-                "score": point.score,
-                "arm": "baseline" if name == baseline else "variant",
-                "disturbed": bool(point.boot.disturbed),
-            }
-            for name in dict.fromkeys((baseline, variant))
-            for point in evidence.points.get((*case.key, name), ())
-        ],
-    )
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Of the boots of one variant in one case; values in the case's unit."""
-
-    case: CaseInfo
-    variant: str
-    boots: int
-    disturbed: int
-    variation: float
-    """Standard deviation ÷ mean."""
-    low: float
-    """5th percentile; so few boots that there is none: the least."""
-    quarter: float
-    median: float
-    three_quarters: float
-    high: float
-
-    @property
-    def middle_half(self) -> float:
-        """Interquartile range ÷ median."""
-        return (self.three_quarters - self.quarter) / self.median
-
-
-def spreads(evidence: Evidence) -> list[Spread]:
-    """By case, then by variant; only what has scores of several boots."""
-    spreads = []
-    for case, variant, points in evidence.cells:
-        if len(points) < 2:
-            continue
-        scores = np.array([point.score for point in points])
-        disturbed = sum(bool(point.boot.disturbed) for point in points)
-        variation = float(scores.std(ddof=1) / scores.mean())
-        quantiles = map(float, np.percentile(scores, (5, 25, 50, 75, 95)))
-        spreads.append(Spread(case, variant, len(points), disturbed, variation, *quantiles))
-    return spreads
-
-
-def spread_panel(evidence: Evidence, rows: Sequence[Spread]) -> Panel:
-    """90 % of the boots as a line, half of them as a bar, around the median."""
-    most, least = (end(rows, key=lambda row: row.variation) for end in (max, min))
-    ends = [
-        f"{figures.share(of.variation)} ({plain.short(of.case.case)} on {plain.short(of.variant)})"
-        for of in (least, most)
-    ]
-    text = (
-        f"Spread from boot to boot: the coefficient of variation goes from {ends[0]} to {ends[1]}. "
-        "The table has every figure."
-    )
-    baseline = evidence.verdict.baseline
-    if len(rows) > MOST_ROWS:  # the chart would be longer than anyone reads
-        rows = [row for row in rows if row.variant == baseline][:MOST_ROWS]
-    return Panel("", text, partial(_spread_chart, rows, baseline))
-
-
-def _spread_chart(
-    rows: Sequence[Spread], baseline: str, width_px: int, title: str | Spec = ""
-) -> Spec:
-    labels = [f"{plain.short(row.case.case)} · {plain.short(row.variant)}" for row in rows]
-    label_px = label_width(labels, width_px * 4 // 10)
-    far = [100.0 * max(row.median - row.low, row.high - row.median) / row.median for row in rows]
-    half = max(1e-3, reach(far))
-
-    def row(spread: Spread) -> Spec:
-        variant = fitted(plain.short(spread.variant), 0.4 * label_px)
-        case = fitted(plain.short(spread.case.case), label_px - 6.7 * (3 + cell_len(variant)))
-        ends = {
-            name: max(-half, min(half, _percent(getattr(spread, name) / spread.median)))
-            for name in ("low", "quarter", "three_quarters", "high")
-        }
-        arm = "baseline" if spread.variant == baseline else "variant"
-        return {"row": f"{case} · {variant}", "arm": arm, **ends, "median": 0.0}
-
-    of_suites = [(item.case.suite, row(item)) for item in rows]
-    return _by_suite(
-        "spread.json", of_suites, half, label_px, width_px, "distance from the median", title
-    )
-
-
-@dataclass(frozen=True)
-class Turns:
-    """One case in one group of guests that took turns.
-
-    Above, the speed of every variant, round by round; below, the ratios to the baseline. Both on
-    the same scale: what all variants have in common, the machine's own doing, is gone from the
-    ratios."""
-
-    case: CaseInfo
-    block: int
-    speeds: Mapping[str, NDArray[Any]]
-    """Variant → natural logarithm of its speed in each round ÷ the group's median; the baseline
-    is the first. Shape (rounds,), the same for all."""
-    ratios: Mapping[str, NDArray[Any]]
-    """Variant → log ratio of its score to the baseline's in each round."""
-
-    @cached_property
-    def machine(self) -> NDArray[Any]:
-        """What the variants of a round have in common, against its median. Log scale."""
-        own = np.stack([logs - np.median(logs) for logs in self.speeds.values()]).mean(axis=0)
-        return np.asarray(own - np.median(own))
-
-    @property
-    def restless(self) -> float:
-        """How far the machine's speed went, nine rounds of ten; log scale."""
-        low, high = _ends(self.machine)
-        return high - low
-
-    @property
-    def panel(self) -> Panel:
-        title = f"{plain.short(self.case.case)} · group {self.block + 1}"
-        parts = [
-            f"{title}: {figures.count(len(self.machine), 'round')}. What all kernels had in "
-            f"common, the machine’s own speed, went from {_span(self.machine)} in "
-            "nine rounds of ten"
-        ]
-        baseline = plain.short(next(iter(self.speeds)))
-        parts += [
-            f"{plain.short(variant)} ÷ {baseline}: {figures.effect(math.exp(location(logs)))}, "
-            f"its rounds from {_span(logs)}"
-            for variant, logs in self.ratios.items()
-        ]
-        return Panel(title, ". ".join(parts) + ".", self.chart)
-
-    def chart(self, width_px: int, title: str | Spec = "") -> Spec:
-        """Two panels with the same rounds and the same scale, about ``width_px`` wide."""
-        names = {name: fitted(plain.short(name), 150) for name in self.speeds}
-        centres = [_centre(lines) for lines in (self.speeds, self.ratios)]
-        lines = zip((self.speeds, self.ratios), centres, strict=True)
-        half = 1.08 * max(_reach(of, centre) for of, centre in lines)
-        rows = [
-            [
-                {"round": number, "percent": _percent_of_log(log), "name": names[name]}
-                for name, logs in of.items()
-                for number, log in enumerate(logs, 1)
-            ]
-            for of in (self.speeds, self.ratios)
-        ]
-        values = [
-            {"percent": _percent_of_log(location(logs)), "name": names[name]}
-            for name, logs in self.ratios.items()
-        ]
-        return filled(
-            "rounds.json",
-            title=title,
-            width=max(140, width_px - 90),
-            speeds=rows[0],
-            ratios=rows[1],
-            values=values,
-            rounds=[1, len(self.machine)],
-            speeds_domain=[centres[0] - half, centres[0] + half],
-            ratios_domain=[centres[1] - half, centres[1] + half],
-            rival=f"÷ {fitted(plain.short(next(iter(self.speeds))), 110)}",
-            names=list(names.values()),
-            colours=[f"var(--{name})" for name in ("baseline", *COLOURS)][: len(names)],
-            columns=3 if width_px < 600 else 6,
-        )
-
-
-def turns(evidence: Evidence) -> Turns | None:
-    """The case and group in which the machine was most restless; None where no turns were taken."""
-    return max(_turns(evidence), key=lambda group: group.restless, default=None)
-
-
-def _turns(evidence: Evidence) -> Iterator[Turns]:
-    rounds, baseline = evidence.samples.rounds, evidence.verdict.baseline
-    places = {name: at for at, name in enumerate(evidence.variants)}
-    others: dict[tuple[str, str], list[str]] = {}
-    for suite, name, variant in sorted(rounds, key=lambda key: places[key[2]]):
-        if variant != baseline:
-            others.setdefault((suite, name), []).append(variant)
-    for case in evidence.cases:
-        ratios: dict[int, dict[str, NDArray[Any]]] = {}
-        for variant in others.get(case.key, ()):
-            for block, logs in pairs.all_rounds(evidence.samples, case, baseline, variant):
-                ratios.setdefault(block, {})[variant] = logs
-        for block, of_block in ratios.items():
-            count = min(map(len, of_block.values()))
-            if count < _FEWEST_ROUNDS:
-                continue
-            names = [baseline, *list(of_block)[: len(COLOURS)]]
-            logs = np.stack([np.asarray(rounds[*case.key, name][block])[:count] for name in names])
-            speeds = dict(zip(names, logs - np.median(logs), strict=True))
-            yield Turns(case, block, speeds, {name: of_block[name][:count] for name in names[1:]})
-
-
-def _percent_of_log(log: float) -> float:
-    return round(100.0 * math.expm1(log), 4)
-
-
-def _ends(logs: NDArray[Any]) -> tuple[float, float]:
-    """Between them lie nine of ten."""
-    low, high = np.percentile(logs, (5, 95))
-    return float(low), float(high)
-
-
-def _span(logs: NDArray[Any]) -> str:
-    low, high = (figures.effect(math.exp(end)) for end in _ends(logs))
-    return f"{low} to {high}"
-
-
-def _centre(lines: Mapping[str, NDArray[Any]]) -> float:
-    """Percent, halfway between the ends of what nine rounds of ten of each variant say."""
-    ends = [_percent_of_log(end) for logs in lines.values() for end in _ends(logs)]
-    return (min(ends) + max(ends)) / 2
-
-
-def _reach(lines: Mapping[str, NDArray[Any]], centre: float) -> float:
-    """Half an axis in percent."""
-    away = [abs(_percent_of_log(log) - centre) for logs in lines.values() for log in logs]
-    return max(0.01, reach(away, 0.95, 2.0))
-
-
-@dataclass(frozen=True)
-class Look:
-    """What the load meter saw at one time."""
-
-    ms: int
-    runnable: int
-    busy_percent: int
-
-
-def looks(text: str) -> tuple[Look, ...]:
-    """From ``100:1:100 201:2:98``; what is not a look is left out."""
-    words = [word.split(":") for word in text.split()[:_MOST_LOOKS]]
-    return tuple(
-        Look(*(int(part[:9]) for part in parts))
-        for parts in words
-        if len(parts) == 3 and all(part.isascii() and part.isdigit() for part in parts)
-    )
-
-
-def load_panels(evidence: Evidence) -> list[Panel]:
-    """By case, then by variant, in the boot whose score is nearest to the kernel's median; only
-    what a load meter looked at. All have the same axis."""
-    lines = []
-    for case, variant, points in evidence.cells:
-        if metered := [point for point in points if point.load]:
-            middle = median(point.score for point in metered)
-            typical = min(metered, key=lambda point: abs(point.score - middle))
-            if line := looks(typical.load):
-                title = f"{plain.short(case.case)} · {plain.short(variant)}"
-                lines.append((title, line, typical.tasks))
-    lines = lines[:_MOST_LOADS]
-    tops = [max(tasks or 0.0, *(look.runnable for look in line)) for _, line, tasks in lines]
-    top = max(tops, default=0.0)
-    return [
-        Panel(title, f"{title}: {_load_text(line, tasks)}", partial(_load_chart, line, tasks, top))
-        for title, line, tasks in lines
-    ]
-
-
-def _load_text(line: Sequence[Look], tasks: float | None) -> str:
-    """tasks: requested (-j); None: not recorded."""
-    mean = fmean(look.runnable for look in line)
-    busy = fmean(look.busy_percent for look in line)
-    text = f"{mean:.1f} runnable tasks on average, CPU {busy:.0f} % busy"
-    if tasks is None:
-        return f"{text}."
-    low = fmean(2 * look.runnable < tasks for look in line)
-    sags = f"for {figures.percent(low, signed=False, decimals=0)} of the time"
-    return f"{text}, {tasks:g} asked for; fewer than half of that {sags if low else 'at no time'}."
-
-
-def _load_chart(
-    line: Sequence[Look], tasks: float | None, top: float, width_px: int, title: str | Spec = ""
-) -> Spec:
-    """Tasks as steps; dashed: the requested number; shaded: where it sagged below half of that."""
-    steps = [{"s": look.ms / 1000.0, "tasks": look.runnable} for look in line]
-    sags: list[Spec] = []
-    before = 0.0
-    for step in steps:
-        if tasks is not None and 2 * step["tasks"] < tasks:
-            if sags and sags[-1]["until"] == before:
-                sags[-1]["until"] = step["s"]
-            else:
-                sags.append({"s": before, "until": step["s"]})
-        before = step["s"]
-    return filled(
-        "load.json",
-        title=title,
-        width=width_px,
-        seconds=[0, before],
-        tasks=[0, max(1.0, 1.05 * top)],
-        sags=sags,
-        steps=[{**steps[0], "s": 0.0}, *steps],
-        requested=[] if tasks is None else [{"tasks": tasks}],
-    )

@@ -98,13 +98,6 @@ def heading(text: str, subtitle: str, size_px: int = 16) -> Spec:
     }
 
 
-def reach(distances: Iterable[float], share: float = 0.8, times: float = 4.0) -> float:
-    """Half an axis: as far as all lie from the middle, or ``times`` as far as that share of them
-    where a wild one would squeeze the others."""
-    ordered = sorted(distances)
-    return min(ordered[-1], times * ordered[int(share * (len(ordered) - 1))])
-
-
 def fitted(text: str, width_px: float) -> str:
     """A label of at most that width. Vega's own limit may cut a character in half, and fails."""
     cells = int(width_px / _CELL_PX)
