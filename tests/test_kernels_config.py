@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kdyno.kernels import config
 from kdyno.kernels.build import configure
 from kdyno.kernels.config import Arch, Wish, parse_line, unmet, wishes
 from kdyno.kernels.routines.routine import list_routines
+from kdyno.measure import builder
 from kdyno.measure.builder import Built, Recipes, build_all
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
@@ -225,3 +227,15 @@ def test_the_image_may_lie_elsewhere_than_what_make_is_asked_for(
 def test_a_routine_of_another_arch_is_refused(other: Arch, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot go into a kernel of arch 'other', only into um"):
         Toy(tmp_path).recipe(variant("mine", memcpy=ROUTINE, arch=other.name))
+
+
+def test_registers_of_amx_have_no_place_in_earlier_user_mode_linux_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = {"arch/x86/um/user-offsets.c": "DEFINE(HOST_FP_SIZE, 2696);\n"}
+    requested = variant("stock")
+    recipe = Toy(tmp_path, {**FILES, **offsets}).recipe(requested)
+    monkeypatch.setattr(builder.cpu, "has_amx", lambda: True)
+    with pytest.raises(UsageError, match="cannot run on a CPU with AMX"):
+        builder._refuse_small_xstate(requested, recipe)
+    builder._refuse_small_xstate(replace(requested, arch="x86_64"), recipe)
