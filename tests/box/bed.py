@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kdyno import whole
 from kdyno.command import capture
@@ -180,6 +181,11 @@ class Bed:
     folder: Path
     options: tuple[str, ...] = ()
     """More of QEMU's."""
+    name: str = "box"
+    """For ssh."""
+    beside: Bed | None = None
+    """Another one, which this one's ssh knows too. Their disks are copies, so that the machine's
+    identity comes by the command line."""
     port: int = 0
     process: subprocess.Popen[bytes] | None = field(default=None)
 
@@ -191,6 +197,11 @@ class Bed:
     def console(self) -> str:
         return (self.folder / "console").read_text(encoding="utf-8", errors="replace")
 
+    @property
+    def cmdline(self) -> str:
+        identity = hashlib.sha256(self.name.encode()).hexdigest()[:32]
+        return f"{CMDLINE} systemd.machine_id={identity}"
+
     def start(self) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -201,7 +212,7 @@ class Bed:
             *("qemu-system-x86_64", "-machine", "q35", "-accel", "tcg,thread=multi"),
             *("-cpu", "max", "-smp", "2", "-m", "1G", "-nodefaults", "-display", "none"),
             *("-kernel", str(self.disk.folder / "vmlinuz")),
-            *("-initrd", str(self.disk.folder / "initrd.img"), "-append", CMDLINE),
+            *("-initrd", str(self.disk.folder / "initrd.img"), "-append", self.cmdline),
             *("-drive", f"file={self.disk.image},format=raw,if=virtio,cache=unsafe,snapshot=on"),
             *("-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{self.port}-:22"),
             *("-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci"),
@@ -222,7 +233,8 @@ class Bed:
         self.ssh_folder.mkdir(exist_ok=True)
         config = self.folder / "ssh_config"
         config.write_text(
-            f"Host box\n HostName 127.0.0.1\n Port {self.port}\n User root\n"
+            (f"Include {self.beside.folder}/ssh_config\n" if self.beside else "")
+            + f"Host {self.name}\n HostName 127.0.0.1\n Port {self.port}\n User root\n"
             f" IdentityFile {self.disk.key}\n IdentitiesOnly yes\n"
             f" UserKnownHostsFile {self.folder}/known_hosts\n StrictHostKeyChecking accept-new\n"
         )
@@ -284,7 +296,7 @@ class Bed:
 
     def ask(self, command: str, limit_s: float = 60) -> str:
         """What the box prints; empty where it does not answer."""
-        words = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "box", command)
+        words = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", self.name, command)
         done = capture([str(self.ssh_folder / "ssh"), *words], apart=True, limit_s=limit_s)
         return done.output.strip() if done.status == 0 else ""
 
@@ -303,9 +315,9 @@ class Bed:
 
 
 @contextmanager
-def running(cache: Path, folder: Path, *options: str) -> Iterator[Bed]:
-    """A box that answers."""
-    bed = Bed(disk(cache), folder, options)
+def running(cache: Path, folder: Path, *options: str, **names: Any) -> Iterator[Bed]:
+    """A box that answers. names: ``name`` and ``beside``."""
+    bed = Bed(disk(cache), folder, options, **names)
     bed.start()
     try:
         bed.until_up()

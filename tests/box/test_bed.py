@@ -18,10 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import bed
 import pytest
 from bed import Bed
+from pytest import MonkeyPatch
 
 from kdyno.measure.loop import block_order
+from kdyno.paths import cache_root
 from kdyno.store.boot import BootRecord
 from kdyno.store.run import list_runs
 
@@ -32,7 +35,7 @@ question = "?"
 baseline = "own"
 [machine]
 kind = "box"
-host = "box"
+{host}
 [box]
 boot_timeout = {boot_timeout}
 [variant.own]
@@ -146,7 +149,14 @@ def run(
     lines = [faults[boot] for boot in order if boot in faults]
     box.put("/root/faults", "".join(f"{line}\n" for line in lines))
     file, runs = folder / "faults.toml", folder / "runs"
-    values = {"boot_timeout": 300, "variants": "", "suites": "", "seed": SEED, **text}
+    values = {
+        "host": 'host = "box"',
+        "boot_timeout": 300,
+        "variants": "",
+        "suites": "",
+        "seed": SEED,
+        **text,
+    }
     file.write_text(TEXT.format(folder=box.disk.folder, **values))
     kdyno, printed = [sys.executable, "-m", "kdyno", "run", "--runs", str(runs)], ""
     argv = [*kdyno, str(file), *more]
@@ -216,3 +226,18 @@ def test_a_box_that_is_rebooted_filled_and_cut_off_and_a_kdyno_that_is_killed(
         (1, fourth): "ok",
     }
     assert all(sample.score for it in boots[1:] for sample in it.samples)
+
+
+def test_two_boxes_take_blocks_in_turns(
+    box: Bed, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: MonkeyPatch
+) -> None:
+    place = tmp_path_factory.mktemp("bed")
+    with bed.running(cache_root(), place, name="second", beside=box) as second:
+        monkeypatch.setenv("PATH", str(second.ssh_folder), prepend=":")
+        boots, _, _ = run(box, tmp_path, {}, host='hosts = ["box", "second"]')
+        assert set(ends(boots).values()) == {"ok"}
+        (one,) = list_runs(tmp_path / "runs")
+        names = [it.job.machine.split()[-1] for it in boots]
+        assert names == ["box", "box", "second", "second"]
+        assert {name.split()[-1] for name in one.manifest().machines} == {"box", "second"}
+        assert second.ask(_OURS) == "0"
