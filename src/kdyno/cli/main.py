@@ -14,16 +14,17 @@ import sys
 from collections.abc import Callable
 from functools import cache, cached_property
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from kdyno import __version__
 from kdyno.errors import Interrupted, KdynoError
-from kdyno.verbs.options import flat
+from kdyno.verbs.options import flat, option
 from kdyno.verbs.output import say, show
 from kdyno.whole import NO_SPACE, no_space
 
@@ -133,10 +134,9 @@ def command() -> Any:
 
     @app.callback()
     def _main(
-        version: Annotated[
-            bool,
-            typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
-        ] = False,
+        version: bool = option(
+            "--version", "Print the version.", False, callback=_version, is_eager=True
+        ),
     ) -> None:
         pass
 
@@ -153,19 +153,15 @@ def command() -> Any:
     return kdyno
 
 
-def verbs() -> dict[str, Any]:
+def verbs(words: str = "", group: Any = None) -> dict[str, Any]:
     """Every verb with its own options, by all its words; imports all of them."""
     result: dict[str, Any] = {}
-
-    def collect(words: str, group: Any) -> None:
-        for name, below in group.commands.items():
-            real = below.real if isinstance(below, Deferred) else below
-            if isinstance(real, TyperGroup):
-                collect(f"{words}{name} ", real)
-            else:
-                result[words + name] = real
-
-    collect("", command())
+    for name, below in (group or command()).commands.items():
+        real = below.real if isinstance(below, Deferred) else below
+        if isinstance(real, TyperGroup):
+            result |= verbs(f"{words}{name} ", real)
+        else:
+            result[words + name] = real
     return result
 
 
@@ -225,13 +221,10 @@ _NO_OPTION = re.compile(r"No such option: (\S+)(?: \(Possible options: (.*)\))?"
 def _wrong_value(option: str, why: str, parameter: Any) -> str:
     """option: as typer calls it; its value is looked for among what was typed."""
     option = option.split(" / ")[-1].strip("'")
+    words = [part for word in sys.argv for part in word.split("=", word.startswith("--"))]
+    values = dict(pairwise([*words, ""]))
     names = (*getattr(parameter, "opts", ()), option)
-    given = ""
-    for word, following in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
-        if word in names:
-            given = following
-        elif word.partition("=")[0] in names:
-            given = word.partition("=")[2]
+    given = next((values[name] for name in names if name in values), "")
     wanted = why.removeprefix("Input should be ").partition(",")[0]
     low = getattr(parameter, "min", None)
     if low is not None and "greater" not in wanted:
@@ -279,7 +272,8 @@ def main() -> int:
         if problem.errno == errno.ENOSPC and not problem.filename:
             _lose_output()
         where = f"{problem.filename}: " if problem.filename else ""
-        full = bool(problem.filename) and problem.errno in NO_SPACE
-        message = no_space(Path(os.fsdecode(problem.filename))) if full else problem.strerror
-        say(f"kdyno: {where}{message or problem}")
+        message = problem.strerror or str(problem)
+        if problem.filename and problem.errno in NO_SPACE:
+            message = no_space(Path(os.fsdecode(problem.filename)))
+        say(f"kdyno: {where}{message}")
         return 1

@@ -5,6 +5,7 @@ command of the person's own, and show the verdict."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from kdyno.machines.kinds import of_command_line
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
-from kdyno.store.run import Run
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Extent, Working, runs_folder, where
@@ -50,15 +50,12 @@ _end = deferred("kdyno.cli.outcome:end")
 
 def run(request: Request, extent: Extent, working: Working) -> int:
     """The exit status of `kdyno run`."""
+    names = ("calibrate", "interleave", "metric", "exact_boots", "layouts")
     overrides = overrides_of(
         extent,
-        calibrate=request.calibrate,
-        interleave=request.interleave,
-        metric=request.metric,
-        exact_boots=request.exact_boots,
-        layouts=request.layouts,
         variants=tuple(request.variant or ()),
         cases=tuple(request.case or ()),
+        **{name: getattr(request, name) for name in names},
     )
     options = options_of(working, overrides, refresh=request.refresh, beside=request.beside)
     file, json = request.experiment, working.json
@@ -82,11 +79,10 @@ def run(request: Request, extent: Extent, working: Working) -> int:
     matrix = None
     if file is not None and request.ref is None:
         matrix = loader.read_matrix(loader.read(file), str(file))
-    if matrix is None:
-        return one(request.ref)
-    if json is not None:
+    if matrix is not None and json is not None:
         raise UsageError("--json takes one verdict: a matrix has one for each commit (--ref)")
-    status: int = _each_commit(matrix, request, options, one)
+    status: int
+    status = _each_commit(matrix, request, options, one) if matrix else one(request.ref)
     return status
 
 
@@ -96,17 +92,12 @@ def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
     of_command_line(
         attempt.machine, "a command is tried in several kernels, and for that there are"
     )
+    names = ("source", "figure", "unit", "better", "cpus", "memory", "machine")
     trial = _trial(
         kernels=tuple(attempt.kernel or ()),
         command=tuple(attempt.command),
-        source=attempt.source,
-        figure=attempt.figure,
-        unit=attempt.unit,
-        better=attempt.better,
-        cpus=attempt.cpus,
-        memory=attempt.memory,
-        machine=attempt.machine,
         metric=attempt.metric or "time",
+        **{name: getattr(attempt, name) for name in names},
     )
     suites = load_suites()
     text = _text_of(trial, Path.cwd())
@@ -172,13 +163,17 @@ def _stored(
     """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
     one that somebody else began."""
     run = stored_run(text, options.runs)
-    path = run.path
-    manifest = run.manifest()
+    path, manifest = run.path, run.manifest()
     if manifest.joined:
         raise UsageError(
             f"{path.name} was put together from others; `kdyno compare --join` does that again"
         )
-    if manifest.state == "finished" and _has_verdict(run):
+    verdict = None
+    with suppress(
+        KdynoError
+    ):  # one that lost its verdict, or was killed before it, is judged again
+        verdict = run.verdict()
+    if manifest.state == "finished" and verdict is not None:
         raise UsageError(
             f"{path.name} is finished ({manifest.stopped}); "
             f"`kdyno report {path.name}{where(path.parent)}` shows it"
@@ -186,11 +181,3 @@ def _stored(
     experiment, suites, overrides = load_stored(run, manifest)
     consent_to_build(run, apply(overrides, experiment), "to go on with it", yes=yes)
     return path, experiment, suites, overrides
-
-
-def _has_verdict(run: Run) -> bool:
-    """A run that was killed between its last boot and its verdict, or lost it, is judged again."""
-    try:
-        return run.verdict() is not None
-    except KdynoError:
-        return False
