@@ -41,7 +41,7 @@ from kdyno.verbs.output import (
     write_json,
     write_json_text,
 )
-from kdyno.verbs.subject import find_run, is_fetched, pushed, store_prepared
+from kdyno.verbs.subject import find_run, is_fetched, judged, pushed, store_prepared
 from kdyno.verbs.watching import Building, executed, say_where
 
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
@@ -81,7 +81,7 @@ def judge(
     if level is not None and not LEAST_CONFIDENCE <= level <= MOST_CONFIDENCE:
         raise UsageError(f'--confidence {confidence!r}: allowed is "50%" to "99.99%"')
     subjects = [find_run(word, runs) for word in what]
-    judged: list[tuple[Run, Verdict, list[str]]] = []
+    results: list[tuple[Run, Verdict, list[str]]] = []
     statuses = {0}
     for run in subjects:
         try:
@@ -92,18 +92,18 @@ def judge(
             say(f"kdyno: {problem}")
             statuses.add(problem.exit_status)
             continue
-        judged.append((run, verdict, changes))
+        results.append((run, verdict, changes))
         if fail_on:
             statuses.add(gate.exit_status(gate.with_first(run, verdict), fail_on))
     order = (gate.SLOWER, gate.FAILED, UsageError.exit_status, gate.INCONCLUSIVE, 0)
     status = next(each for each in order if each in statuses)
     with kept_status(status):
         if json is not None and len(subjects) == 1:
-            write_json_text(judged[0][1].to_json(), json)
+            write_json_text(results[0][1].to_json(), json)
         elif json is not None:
-            data = [{"run": run.name, "verdict": verdict.to_data()} for run, verdict, _ in judged]
+            data = [{"run": run.name, "verdict": verdict.to_data()} for run, verdict, _ in results]
             write_json(data, json)
-        for run, verdict, changes in judged if json != "-" else []:
+        for run, verdict, changes in results if json != "-" else []:
             show_verdict(verdict)
             show("\n".join(["", f"run {run.name}", *changes, ""]), end="")
     return status
@@ -229,9 +229,7 @@ def compare(
 
 def _article(name: str, runs: list[Run], output: str | None, json: str | None) -> int:
     article = articles.load(name)
-    verdict = runs[0].verdict() if runs else None
-    if runs and verdict is None:
-        raise UsageError(f"{runs[0].name} has no verdict yet; `kdyno run --resume` goes on with it")
+    verdict = judged(runs[0]) if runs else None
     parts = articles.beside_parts(article, verdict) if verdict else articles.parts(article)
     if json is not None:
         data = articles.as_json(article)
@@ -277,9 +275,7 @@ def _attribute(
         if cases or sources:
             raise UsageError("--case and --source go with two images; a run has its own")
         run = find_run(what[0], runs)
-        verdict = run.verdict()
-        if verdict is None:
-            raise UsageError(f"{run.name} has no verdict yet: `kdyno run --resume {run.name}`")
+        verdict = judged(run)
     else:
         if len(what) != 2 or len(sources) not in (0, 2):
             raise UsageError(

@@ -8,6 +8,7 @@ import threading
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -25,7 +26,7 @@ from kdyno.store.database.address import location
 from kdyno.store.database.query import Wanted
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs import options
-from kdyno.verbs.options import argument, option, runs_folder, where
+from kdyno.verbs.options import argument, option, runs_folder
 from kdyno.verbs.output import (
     check_writable,
     kept_status,
@@ -34,7 +35,7 @@ from kdyno.verbs.output import (
     write_json,
     write_json_text,
 )
-from kdyno.verbs.subject import find_run, is_fetched, pushed, store, store_needed, stored_run
+from kdyno.verbs.subject import find_run, judged, pushed, store, store_needed, stored_run
 from kdyno.verbs.watching import site_line
 
 
@@ -94,10 +95,8 @@ def report(
         raise UsageError("--history keeps the tests of a gate: say what fails with --fail-on")
     check_writable(json)
     check_writable(output, "-o")
-    chosen = None
-    if format:
-        chosen = exporter(format, labs.formats())
-    elif output:
+    chosen = exporter(format, labs.formats()) if format else None
+    if output and not format:
         chosen = exporter_for(output, labs.formats())
     if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
         raise UsageError(f"{chosen.name} is not text for a terminal: add -o FILE{chosen.suffix}")
@@ -107,20 +106,8 @@ def report(
             formats = " and ".join(SCORED)
             raise UsageError(f"--scoring goes with the table, {formats}, not {chosen.name}")
     subject = find_run(run, runs)
-    verdict = subject.verdict()
-    if verdict is None:
-        if subject.is_being_written():
-            raise UsageError(
-                f"{subject.name} is still being measured; its verdict comes at the end"
-            )
-        if is_fetched(subject):
-            raise UsageError(f"{subject.name} has no verdict: it was pushed before its end")
-        raise UsageError(
-            f"{subject.name} has no verdict: it was interrupted. "
-            f"`kdyno run --resume {subject.name}{where(subject.path.parent)}` goes on with it"
-        )
-    if scoring is not None:
-        scores.check(scoring, {case.suite for case in subject.manifest().cases}, load_suites())
+    verdict = judged(subject)
+    scores.check(scoring, {case.suite for case in subject.manifest().cases}, load_suites())
     gate.check_verdict(rules, verdict)
     status = 0
     if fail_on:
@@ -148,19 +135,16 @@ def _write_site(runs: Path | None, output: str | None, full: bool, json: str | N
     out = Path(output).absolute()
     shared = store() if runs is None else None
     with site_line() as progress:
+        more: dict[str, Any] = {"full": full, "progress": progress, "sections": labs.sections}
         if shared is not None:
-            built = build_shared(
-                shared, out, cache_root(), full=full, progress=progress, sections=labs.sections
-            )
+            built = build_shared(shared, out, cache_root(), **more)
         else:
-            built = build_site(
-                runs_folder(runs), out, full=full, progress=progress, sections=labs.sections
-            )
+            built = build_site(runs_folder(runs), out, **more)
     if json is not None:
         facts = {"site": output, "runs": built.runs, "made": built.rendered, "kept": built.kept}
         write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)
-    drawn = f"{built.rendered} of {built.runs} runs drawn again"
-    say(f"written: {Path(output) / 'index.html'} ({drawn})")
+    index, drawn = Path(output) / "index.html", f"{built.rendered} of {built.runs}"
+    say(f"written: {index} ({drawn} runs drawn again)")
     return 0
 
 
@@ -200,19 +184,16 @@ def serve(
     server = SiteServer(site, bind, port)
     stop = threading.Event()
 
+    more: dict[str, Any] = {"full": full, "live": True, "sections": labs.sections}
     pages = None
     if shared is not None:
-        pages = SharedSite(
-            shared, site, cache_root(), Wanted(), full=full, live=True, sections=labs.sections
-        )
+        pages = SharedSite(shared, site, cache_root(), Wanted(), **more)
         server.absent = pages.make
 
     def build(progress: Progress = lambda _done, _all: None) -> str:
         if pages is not None:
             return pages.build().edition
-        return build_site(
-            folder, site, full=full, live=True, progress=progress, sections=labs.sections
-        ).edition
+        return build_site(folder, site, progress=progress, **more).edition
 
     try:
         with site_line() as progress:

@@ -26,7 +26,7 @@ from kdyno.store.run import Note, Run, list_runs, open_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.verbs.options import Extent, percent, runs_folder
+from kdyno.verbs.options import Extent, percent, runs_folder, where
 from kdyno.verbs.output import safe, say
 
 if TYPE_CHECKING:  # SQLAlchemy, for those who have a store
@@ -91,6 +91,20 @@ def earlier(runs: Path, text: str) -> Iterator[tuple[Run, Manifest, Verdict | No
         with suppress(KdynoError):
             if run.experiment_text() == text:
                 yield run, run.manifest(), run.verdict()
+
+
+def judged(run: Run) -> Verdict:
+    """Its verdict. UsageError where it has none yet."""
+    if (verdict := run.verdict()) is not None:
+        return verdict
+    if run.is_being_written():
+        raise UsageError(f"{run.name} is still being measured; its verdict comes at the end")
+    if is_fetched(run):
+        raise UsageError(f"{run.name} has no verdict: it was pushed before its end")
+    raise UsageError(
+        f"{run.name} has no verdict: it was interrupted. "
+        f"`kdyno run --resume {run.name}{where(run.path.parent)}` goes on with it"
+    )
 
 
 def is_fetched(run: Run) -> bool:
