@@ -276,9 +276,8 @@ def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
     if spec.kind != "git":
         raise UsageError(f"--source {source}: commits need a repository, git:FOLDER or git:URL")
     if is_url(spec.rest):
-        building = Building()
-        folder = git.between(spec.rest, good, bad, cache_root(), building.fetching)
-        building.end()
+        with Building() as building:
+            folder = git.between(spec.rest, good, bad, cache_root(), building.fetching)
     else:
         folder = Path(spec.rest).expanduser().resolve()
     return {}, str(folder), Range(ranges.commits(folder, good, bad), "commit")

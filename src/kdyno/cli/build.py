@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from kdyno import sandbox
 from kdyno.cli.matrix import refs_of
@@ -23,7 +24,7 @@ from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import cases_of
 from kdyno.verbs import options
 from kdyno.verbs.options import Extent, option
-from kdyno.verbs.output import check_writable, say, show, write_json
+from kdyno.verbs.output import answer, check_writable, say, write_json
 from kdyno.verbs.subject import load, overrides_of
 from kdyno.verbs.watching import Building
 
@@ -69,52 +70,39 @@ def check(
 
 def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fetching: bool) -> int:
     """Everything that can be known before a build, said; UsageError with every mistake."""
-    cache = cache_root()
+    cache, kind = cache_root(), KINDS[experiment.machine.kind]
     check_machine(experiment, cases_of(experiment, suites))
-    watch = Building()
-    try:
+    with Building() as watch:
         recipes = builder.Recipes({}, {})
-        if KINDS[experiment.machine.kind].builds:
-            recipes = builder.check(
-                experiment,
-                cache,
-                watch.fetching,
-                fetching=fetching,
-                new=True,
-                report=watch.building,
-            )
+        if kind.builds:
+            more: Any = {"fetching": fetching, "new": True, "report": watch.building}
+            recipes = builder.check(experiment, cache, watch.fetching, **more)
         lacking = check_cases(experiment, suites, cache, recipes)
-    finally:
-        watch.end()
     price = cost(experiment, recipes, cache)
     minutes = 60 * extent_of(experiment).measure_hours
     notes = [*recipes.notes, *lacking, *(f"{_UNCHECKED} {name}" for name in recipes.absent)]
-    if json is not None:
-        variants = {name: {"digest": digest} for name, digest in recipes.digests.items()}
-        variants |= {name: {"skipped": why} for name, why in recipes.skipped.items()}
-        facts = {"ok": True, "mistakes": [], "notes": notes, "variants": variants}
-        write_json({**facts, "measure_minutes": minutes, **asdict(price)}, json)
-    if json == "-":
-        return 0
-    show(f"{experiment.name}: no mistake found")
+    variants = {name: {"digest": digest} for name, digest in recipes.digests.items()}
+    variants |= {name: {"skipped": why} for name, why in recipes.skipped.items()}
+    facts = {"ok": True, "mistakes": [], "notes": [*notes], "variants": variants}
+    lines = [f"{experiment.name}: no mistake found"]
     if price.kernels:
         text = f"{price.kernels}, {price.cached} in the cache"
         if build := price.kernels - price.cached:
             source = f"by {price.builds} of before" if price.builds else "a guess: none before"
             text += f", {build} to build: about {duration(price.build_s)} ({source})"
-        show(f"kernels    {text}")
+        lines.append(f"kernels    {text}")
     boots = f"{experiment.measure.max_boots} boots of each variant"
-    show(f"measuring  at most about {duration(60 * minutes)} ({boots}), often less")
+    lines.append(f"measuring  at most about {duration(60 * minutes)} ({boots}), often less")
     free = f"{price.free_bytes / 1e9:.1f} GB free at {cache}"
-    show(f"disk       {price.disk_bytes / 1e9:.1f} GB; {free}")
+    lines.append(f"disk       {price.disk_bytes / 1e9:.1f} GB; {free}")
     if price.disk_bytes > price.free_bytes:
         notes.append("the disk is too small: free some, or KDYNO_CACHE names another folder")
     for source in price.fetch:
         built = any(variant.image == source for variant in experiment.variants)
         size = "0.1 GB, 0.4" if built else "0.2 GB, 2"
-        show(f"to fetch   {source}: about {size} GB unpacked")
-    for note in notes:
-        show(f"note       {note}")
+        lines.append(f"to fetch   {source}: about {size} GB unpacked")
+    lines += [f"note       {note}" for note in notes]
+    answer({**facts, "measure_minutes": minutes, **asdict(price)}, lines, json)
     return 0
 
 
@@ -145,15 +133,13 @@ def build(
             write_json({"images": {}, "failed": {}}, json)
         return 0
     images: dict[str, dict[str, object]]
-    watch = Building()
-    try:
-        recipes = builder.check(
-            plan, cache, watch.fetching, refresh=refresh, new=True, report=watch.building
-        )
+    with Building() as watch:
+        more: Any = {"refresh": refresh, "new": True, "report": watch.building}
+        recipes = builder.check(plan, cache, watch.fetching, **more)
         for note in recipes.notes:
             say(note)
-        failed = dict(recipes.skipped)
         if dry_run:
+            failed = dict(recipes.skipped)
             there = {name: find(cache, recipe) is not None for name, recipe in recipes.of.items()}
             images = {
                 name: {"digest": digest, "built": there.get(name, True)}
@@ -164,22 +150,16 @@ def build(
                 for name, image in images.items()
             ]
         else:
-            built = builder.build_all(
-                plan, recipes, cache, jobs=jobs, report=watch.building, notify=say
-            )
+            more = {"jobs": jobs, "report": watch.building, "notify": say}
+            built = builder.build_all(plan, recipes, cache, **more)
             failed = dict(built.failed)
             images = {
                 name: {"kernel": str(image.kernel), "digest": image.digest, **image.build}
                 for name, image in built.images.items()
             }
             lines = [f"{name}\t{image.kernel}" for name, image in built.images.items()]
-    finally:
-        watch.end()
-    if json is not None:
-        write_json({"images": images, "failed": failed}, json)
+    answer({"images": images, "failed": failed}, lines, json)
     if json != "-":
-        for line in lines:
-            show(line)
         for name, why in failed.items():
             say(f"{name}: {why}")
     return int(not dry_run and any(not why.startswith("skipped") for why in failed.values()))

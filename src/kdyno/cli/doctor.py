@@ -44,7 +44,7 @@ from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load
 from kdyno.verbs.options import Json, option
-from kdyno.verbs.output import check_writable, say, show, write_json
+from kdyno.verbs.output import answer, check_writable, say
 from kdyno.verbs.watching import executed, say_where
 
 
@@ -107,12 +107,8 @@ def doctor(
 
 
 def _answer(json: str | None, data: Mapping[str, Any], lines: Iterable[str]) -> int:
-    """As JSON where it is wanted, and for people; the exit status by ``ok``."""
-    if json is not None:
-        write_json(data, json)
-    if json != "-":
-        for line in lines:
-            show(line)
+    """The exit status by ``ok``."""
+    answer(data, lines, json)
     return 0 if data["ok"] else 1
 
 

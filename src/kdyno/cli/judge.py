@@ -32,6 +32,7 @@ from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs import options
 from kdyno.verbs.options import Working, argument, option, percent, runs_folder
 from kdyno.verbs.output import (
+    answer,
     check_writable,
     kept_status,
     say,
@@ -287,8 +288,7 @@ def _attribute(
         suites = load_suites()
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
         folder = measuring.runs / f"{stamp}-attribution-parts"
-        watch = Building()
-        try:
+        with Building() as watch:
             sides = [
                 attribution.side(name, own, measuring.cache, watch.fetching)
                 for name, own in zip(what, sources or (None, None), strict=True)
@@ -299,17 +299,13 @@ def _attribute(
                 cases or attribution.CASES,
                 *(folder, suites, measuring.cache, watch.fetching, watch.building),
             )
-        finally:
-            watch.end()
         for note in notes:
             say(note)
         run, verdict = executed(experiment, suites, measuring)
     question = verdict.question
     results = attribution.attributions(verdict)
-    if json is not None:
-        write_json(attribution.data(results, question, run.name), json)
-    if json != "-":
-        show(attribution.table(results, question))
+    data = attribution.data(results, question, run.name)
+    answer(data, [attribution.table(results, question)], json)
     say_where(run)
     return 0
 

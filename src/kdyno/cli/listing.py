@@ -21,7 +21,7 @@ from kdyno.store.index import entries
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import open_settings
 from kdyno.verbs.options import Json, Runs, argument, option, runs_folder
-from kdyno.verbs.output import check_writable, show, write_json
+from kdyno.verbs.output import answer, check_writable
 from kdyno.verbs.subject import store
 
 Rows = list[dict[str, Any]]
@@ -57,8 +57,7 @@ def list_(
       kdyno list cases --json -
     """
     wanted = Wanted(experiment=experiment, case=case, kernel=kernel, cpu=cpu, limit=limit)
-    given = {"experiment": experiment, "case": case, "kernel": kernel, "cpu": cpu, "limit": limit}
-    if what != "runs" and (odd := [f"--{name}" for name, value in given.items() if value]):
+    if what != "runs" and (odd := [f"--{name}" for name, value in vars(wanted).items() if value]):
         raise UsageError(f"{', '.join(odd)}: go with `kdyno list runs`")
     kinds: dict[str, Callable[[], Rows]] = {
         "experiments": _experiments,
@@ -80,18 +79,17 @@ def list_(
     check_writable(json)
     chosen = [what] if what else [kind for kind in kinds if kind != "runs"]
     lists = {kind: kinds[kind]() for kind in chosen}
-    if json is not None:
-        write_json(lists, json)
-    if json != "-":
-        for kind, rows in lists.items():
-            if what is None:
-                show(f"{kind}:")
-            for row in rows:
-                words = [str(value) for value in row.values() if value not in ("", None)]
-                name, *rest = map(plain.sentence, words)
-                show(f"  {name:28} {'  '.join(rest)}".rstrip())
-            if not rows:
-                show("  none")
+    lines = []
+    for kind, rows in lists.items():
+        if what is None:
+            lines.append(f"{kind}:")
+        for row in rows:
+            words = [str(value) for value in row.values() if value not in ("", None)]
+            name, *rest = map(plain.sentence, words)
+            lines.append(f"  {name:28} {'  '.join(rest)}".rstrip())
+        if not rows:
+            lines.append("  none")
+    answer(lists, lines, json)
     return 0
 
 
@@ -152,27 +150,23 @@ def _fragments() -> Rows:
 
 def _runs(runs: Path | None, wanted: Wanted) -> Rows:
     """Oldest first. A run that lies in both places is one row, of the folder."""
-    rows = {
-        (entry.created, entry.name): _row(entry.name, entry.state, entry.answer)
-        for entry in entries(runs_folder(runs), wanted)
-    }
+
+    def row(name: str, state: str, answer: str, where: str = "") -> dict[str, Any]:
+        return {"run": name, "state": state, "where": where, "answer": answer}
+
+    here = entries(runs_folder(runs), wanted)
+    rows = {(own.created, own.name): row(own.name, own.state, own.answer) for own in here}
     shared = store() if runs is None else None
-    if shared is None:
-        return list(rows.values())
-    for facts in shared.listed(wanted):
-        answer = facts.answer if facts.judged else facts.reason
+    for facts in shared.listed(wanted) if shared is not None else ():
         key = (facts.created, facts.name)
-        if key not in rows:
-            state = "interrupted" if facts.state == "running" else facts.state
-            rows[key] = _row(facts.name, state, answer, "in the store")
-        else:
+        if key in rows:
             rows[key]["where"] = "here and in the store"
-    ordered = [rows[key] for key in sorted(rows)]
+        else:
+            answer = facts.answer if facts.judged else facts.reason
+            state = "interrupted" if facts.state == "running" else facts.state
+            rows[key] = row(facts.name, state, answer, "in the store")
+    ordered = [rows[key] for key in sorted(rows)] if shared is not None else [*rows.values()]
     return ordered[-wanted.limit :] if wanted.limit else ordered
-
-
-def _row(name: str, state: str, answer: str, where: str = "") -> dict[str, Any]:
-    return {"run": name, "state": state, "where": where, "answer": answer}
 
 
 VERBS = {"list": list_}

@@ -122,9 +122,8 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
             f"{source}: give the experiment another name"
         )
     if is_url(spec.rest):
-        building = Building()
-        repository = git.mirror(spec, options.cache, building.fetching)
-        building.end()
+        with Building() as building:
+            repository = git.mirror(spec, options.cache, building.fetching)
     else:
         repository = Path(spec.rest).expanduser().resolve()
     for ref in filter(None, (spec.ref, own.watch.base)):
@@ -217,12 +216,12 @@ def _junit(experiment: Experiment, new: Sequence[Alarm], why: str) -> str:
 
 def _list(runs: Path, to_json: str | None) -> None:
     watches = [store.load(folder) for folder in store.folders(runs)]
+    rows = [
+        {"watch": watch.name, **asdict(alarm), "word": alarm.word}
+        for watch in watches
+        for alarm in watch.alarms
+    ]
     if to_json is not None:
-        rows = [
-            {"watch": watch.name, **asdict(alarm), "word": alarm.word}
-            for watch in watches
-            for alarm in watch.alarms
-        ]
         write_json(rows, to_json)
     if to_json != "-":
         for watch in watches:

@@ -7,13 +7,13 @@ control character, escape sequence or change of the writing's direction reaches 
 
 from __future__ import annotations
 
-import json
+import json as as_json
 import os
 import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -112,7 +112,16 @@ def write(content: str | bytes, file: str) -> None:
 
 def write_json(value: object, file: str) -> None:
     """Any JSON value to the file, or to stdout for ``-``."""
-    write_json_text(json.dumps(value, indent=1, ensure_ascii=False), file)
+    write_json_text(as_json.dumps(value, indent=1, ensure_ascii=False), file)
+
+
+def answer(data: object, lines: Iterable[str], json: str | None) -> None:
+    """As JSON where it is wanted; for people unless that goes to stdout."""
+    if json is not None:
+        write_json(data, json)
+    if json != "-":
+        for line in lines:
+            show(line)
 
 
 def write_json_text(text: str | bytes, file: str) -> None:

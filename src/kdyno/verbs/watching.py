@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kdyno import deferred
 from kdyno.errors import Interrupted
@@ -64,6 +64,12 @@ class Building:
 
     def end(self) -> None:
         self._line.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_problem: object) -> None:
+        self.end()
 
 
 @contextmanager
