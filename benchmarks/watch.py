@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.figure import Figure, finish
 from benchmarks.simulation.synthetic import Draw, resampled
-from benchmarks.speed import Figure, finish
 from benchmarks.statistics import recorded_logs
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import WITHIN, Difference, Measured, Search, Span
