@@ -30,14 +30,15 @@ from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Method, Outcome, Setup
 from kdyno.machines.process import (
     Command,
+    Dialogue,
     Ended,
     Events,
+    Monitor,
     NoAnswer,
     Pipes,
     ProcessSession,
-    dialogue_of,
 )
-from kdyno.machines.qemu import Archive, Chance, Monitor, Places, Qemu, QemuBoot
+from kdyno.machines.qemu import Archive, Chance, Places, Qemu, QemuBoot
 from kdyno.sandbox import system
 from kdyno.suites.job import CaseJob, Job
 
@@ -485,7 +486,7 @@ def test_an_error_silence_nonsense_and_a_flood_are_no_answer(
 
 def session(events: Events, monitor: Monitor) -> ProcessSession:
     """Of a process that does nothing, paused by this monitor."""
-    guest, _ = dialogue_of(Job(turns=True), {}, None, lambda _case: None)
+    guest = Dialogue(Job(turns=True), {})
     command = Command(("sleep", "600"), (), {"PATH": os.environ["PATH"]}, monitor)
 
     def conclude(ended: Ended, argv: tuple[str, ...]) -> Outcome:

@@ -24,6 +24,7 @@ from kdyno.machines.cpus import Placement
 from kdyno.machines.machine import (
     Footprint,
     Listener,
+    Machine,
     Outcome,
     Plan,
     Programs,
@@ -39,7 +40,6 @@ from kdyno.machines.process import (
     Events,
     Pipes,
     ProcessSession,
-    dialogue_of,
 )
 from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.reading.checked import values
@@ -52,6 +52,8 @@ SPARE_BYTES = 1 << 30
 _PAGES_IN_ORDER = (
     "free pages could not be put at drawn places: where a case's pages lie is an accident"
 )
+_PART_BYTES = 1 << 20
+"""Of a console, kept of its beginning and of its end."""
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SIGNS: Mapping[str, re.Pattern[str]] = {
     reason: re.compile(pattern)
@@ -72,7 +74,6 @@ _SCHEDULER = "scheduler: "
 """How a guest begins when it says that its scheduler is not, or no longer, in charge."""
 _symbols: Callable[[Image], Path] = deferred("kdyno.kernels.installed:symbols")
 _MOST_WARNINGS = 5
-_TIMES = ("user_us", "sys_us")
 _WARNING = re.compile(r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.*stall|soft lockup).*$", re.M)
 
 
@@ -86,8 +87,16 @@ class Diagnosis:
 
 def tail(text: str, lines: int = 12) -> str:
     """The last lines of a console, each cut to a readable length."""
-    kept = [line[:200] for line in text.splitlines() if line.strip()][-lines:]
-    return "\n".join(kept)
+    return "\n".join([line[:200] for line in text.splitlines() if line.strip()][-lines:])
+
+
+def shortened(console: bytearray) -> bytes:
+    """With one line in place of what is beyond the limit, in the middle."""
+    omitted_bytes = len(console) - 2 * _PART_BYTES
+    if omitted_bytes <= 0:
+        return bytes(console)
+    middle = b"\n[kdyno left out %d bytes here]\n" % omitted_bytes
+    return bytes(console[:_PART_BYTES] + middle + console[-_PART_BYTES:])
 
 
 def sign(text: str) -> Diagnosis | None:
@@ -114,11 +123,9 @@ def diagnosis_of(
     if ended.stopped == "flood":
         return Diagnosis("flood", "the guest printed more than is read from a guest")
     if ended.stopped == "timeout":
-        reason, where = (
-            ("timeout", "in the job") if answered else ("hang", "before the guest program answered")
-        )
+        where = "in the job" if answered else "before the guest program answered"
         text = f"did not end within {ended.wall_s:.0f} s, {where}; killed"
-        return cause or Diagnosis(reason, text)
+        return cause or Diagnosis("timeout" if answered else "hang", text)
     if ended.stopped:
         return cause or Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
     if transcript.fatal and transcript.fatal.startswith(_SCHEDULER):
@@ -264,13 +271,11 @@ class Boot(Plan, ABC):
     def scatter(self) -> int:
         """The seed by which free pages are put at random places; 0: in the kernel's order.
 
-        Which pages a case gets follows else from what ran before it in the same boot, and where
-        its buffers and files lie to each other decides how often they meet in a cache's ways.
-        Copies of 64 KiB between files were 28 % faster by rep movsb when they came first, and 0 %
-        after others, each time within 2 %. One layout is an accident; a new one for each block, the
-        same for all its variants, is a sample, as link orders and stack addresses have to be
-        (Mytkowicz et al., *Producing Wrong Data Without Doing Anything Obviously Wrong!*, ASPLOS
-        2009).
+        Else what ran before a case in the same boot decides which pages it gets, and how often its
+        buffers meet in a cache's ways: copies of 64 KiB between files were 28 % faster by rep movsb
+        when they came first, and 0 % after others. One layout is an accident; a new one for each
+        block, the same for all its variants, is a sample (Mytkowicz et al., *Producing Wrong Data
+        Without Doing Anything Obviously Wrong!*, ASPLOS 2009).
         """
         return self.draw
 
@@ -295,8 +300,8 @@ def start(boot: Boot, events: Events, listener: Listener = lambda _case: None) -
         disk = opened.enter_context(boot.disk()) if boot.disk_bytes else None
         folder = None if boot.sandboxed else opened.enter_context(whole.scratch("boot"))
         ground = Ground(disk, folder)
-        dialogue, text = dialogue_of(
-            boot.job, boot.places(ground), boot.limit_s, listener, boot.first_word_s, boot.grace_s
+        dialogue = Dialogue(
+            boot.job, boot.places(ground), listener, boot.limit_s, boot.first_word_s, boot.grace_s
         )
         if disk is not None and disk.is_file():
             # Its init has mounted it: from here on a kdyno that is killed leaves nothing behind.
@@ -306,7 +311,7 @@ def start(boot: Boot, events: Events, listener: Listener = lambda _case: None) -
     return ProcessSession(
         events,
         dialogue,
-        start=partial(boot.command, text, ground),
+        start=partial(boot.command, dialogue.text, ground),
         conclude=partial(_conclude, boot, dialogue, before),
         cpus=cpus,
         closing=closing,
@@ -328,7 +333,7 @@ def _conclude(
     """The record of a boot, from what the guest sent and left on its console."""
     cpus = boot.placement.guest
     after = boot.look()
-    content = dialogue.console.content()
+    content = shortened(dialogue.console)
     text = content.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROL.sub("", text)
     transcript = boot.observed(dialogue.reader.finish())
@@ -338,17 +343,17 @@ def _conclude(
         ended, report = replace(ended, status=int(report.get("status", ended.status))), {}
     failure = boot.failure(text, ended, transcript)
     wall_s = boot.booting_s + ended.wall_s
-    user_s, sys_s = (
-        us / 1e6 if (us := report.get(field)) is not None else None for field in _TIMES
+    user_s, sys_s, rss = (
+        report[name] * unit if name in report else None
+        for name, unit in (("user_us", 1e-6), ("sys_us", 1e-6), ("maxrss_kb", 1024))
     )
-    maxrss_kb = report.get("maxrss_kb")
     flags = [BootFlag(kind="kernel-warning", text=line) for line in boot.warnings(text)]
     flags += [BootFlag(kind="guest-channel", text=line) for line in transcript.anomaly_texts]
     if boot.scatter and hello is not None and not hello.scattered:
         flags.append(BootFlag(kind="pages-in-order", text=_PAGES_IN_ORDER))
     inside_s = bye.inside_ns / 1e9 if bye is not None else None
     host_clock_s = guest_clock_s = None
-    if boot.keeps_time and dialogue.first_s is not None and dialogue.last_s is not None:
+    if boot.keeps_time and dialogue.first_s is not None:
         host_clock_s = dialogue.last_s - dialogue.first_s
     if boot.keeps_time and hello is not None and bye is not None:
         guest_clock_s = max(0, bye.mono_ns - hello.mono_ns) / 1e9
@@ -365,7 +370,7 @@ def _conclude(
         host_clock_s=host_clock_s,
         user_s=user_s,
         sys_s=sys_s,
-        peak_rss_bytes=int(maxrss_kb * 1024) if maxrss_kb is not None else None,
+        peak_rss_bytes=int(rss) if rss is not None else None,
         before={**before.facts},
         after={**after.facts, **between},
         flags=tuple(flags[:100]),
@@ -376,24 +381,23 @@ def _conclude(
 def supervisor_report(raw: bytes) -> dict[str, float]:
     """The supervisor's JSON line, as far as it can be believed."""
     try:
-        data = values(raw.split(b"\n", 1)[0] or b"{}")
+        data = values(raw.split(b"\n", 1)[0])
     except ValueError:
-        return {}
-    if not isinstance(data, dict):
-        return {}
+        data = None
     return {
         str(key): float(value)
-        for key, value in data.items()
+        for key, value in (data.items() if isinstance(data, dict) else ())
         if isinstance(value, int | float) and 0 <= value < 1e15
     }
 
 
-class Built:
-    """What machines have in common that boot kernels which kdyno built: the images of a run, each
-    with the guest program of its word size."""
+class Built(Machine):
+    """What machines have in common that boot kernels: the images of a run, each with the guest
+    program of its word size."""
 
     overhead_bytes: int
     """What a guest takes beside its memory."""
+    clock: Events
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -423,15 +427,10 @@ class Built:
 
     def described(self, variant: str) -> dict[str, Any]:
         image = self._image(variant)
-        loaded = image.scheduler
-        scheduler = {"scheduler": {"name": loaded.name, "digest": loaded.digest}} if loaded else {}
-        return {"digest": image.digest, **image.build, **scheduler}
-
-    def host_facts(self) -> facts.Facts:
-        return {}
-
-    def several(self) -> Mapping[str, facts.Facts]:
-        return {}
+        record = {"digest": image.digest, **image.build}
+        if (loaded := image.scheduler) is not None:
+            record["scheduler"] = {"name": loaded.name, "digest": loaded.digest}
+        return record
 
     def programs(self, variant: str) -> Programs:
         image = self._image(variant)
@@ -439,8 +438,7 @@ class Built:
         return Programs(kernel, self._program(variant))
 
     def footprint(self) -> Footprint:
-        each_bytes = self._setup.memory_bytes + self.overhead_bytes
-        return Footprint(each_bytes, facts.available_bytes())
+        return Footprint(self._setup.memory_bytes + self.overhead_bytes, facts.available_bytes())
 
     def close(self) -> None:
         self.clock.close()

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import sandbox
-from kdyno.errors import ToolError, UsageError
-from kdyno.machines import counters, facts
+from kdyno.errors import UsageError
+from kdyno.machines import counters
 from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, start, tail
 from kdyno.machines.machine import (
     Can,
-    Footprint,
     Listener,
+    Machine,
     Method,
     Plan,
-    Programs,
     Setup,
     only_times,
     run_to_end,
@@ -188,20 +187,16 @@ def check(method: Method) -> None:
     counters.check(method.counted, here=True, sandboxed=sandbox.require())
 
 
-class Host:
+class Host(Machine):
     """All repetitions of a run on the running kernel."""
 
     can = CAN
-    emulator = ""
+    clock: Events
 
     def __init__(self, setup: Setup) -> None:
-        self._setup = setup
-        self._running = running()
+        self._setup, self._running = setup, running()
         self.clock = Events()
-
-    @property
-    def places(self) -> Mapping[str, str] | None:
-        return HOST_PLACES if sandbox.require() else None
+        self.places = HOST_PLACES if sandbox.require() else None
 
     def caveats(self) -> tuple[Flag, ...]:
         return (CAVEAT,)
@@ -209,17 +204,8 @@ class Host:
     def identity(self, variant: str) -> str:
         return self._running.digest
 
-    def several(self) -> Mapping[str, facts.Facts]:
-        return {}
-
-    def host_facts(self) -> facts.Facts:
-        return {}
-
     def described(self, variant: str) -> dict[str, Any]:
         return dict(self._running.to_json())
-
-    def programs(self, variant: str) -> Programs:
-        raise ToolError(CAN.profile)
 
     def probe(self, notice: Callable[[str], None]) -> None:
         """The kernel runs; whether it counts what is asked for is seen by an empty job."""
@@ -227,9 +213,6 @@ class Host:
         if method.counted:
             job = Job(counters=method.counters, metric=method.counter)
             counters.probed(method.counted, run_to_end(self.open(Plan("", job)), self.clock))
-
-    def footprint(self) -> Footprint:
-        return Footprint(0, 0)
 
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
         setup = self._setup

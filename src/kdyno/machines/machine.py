@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from kdyno.errors import UsageError
+from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Box, Variant
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
@@ -156,7 +156,7 @@ class Method:
     @property
     def counted(self) -> tuple[str, ...]:
         """All counters that guests need."""
-        return tuple(dict.fromkeys((*self.counters, *((self.counter,) if self.counter else ()))))
+        return tuple(filter(None, dict.fromkeys((*self.counters, self.counter))))
 
 
 def only_times(kind: str, can: Can, method: Method) -> None:
@@ -255,23 +255,14 @@ class Setup:
 class Machine(Protocol):
     """Where variants run. One object for all boots of a run; nothing asks which kind it is."""
 
-    @property
-    def can(self) -> Can: ...
-
-    @property
-    def places(self) -> Mapping[str, str] | None:
-        """Where guests find ``{dir}``, ``{disk}``, ``{tree}``, ``{programs}``, ``{prepared}``.
-
-        None where that is not the same in every guest.
-        """
-
-    @property
-    def clock(self) -> Clock:
-        """Of all its sessions."""
-
-    @property
-    def emulator(self) -> str:
-        """What its figures depend on beside kernel and host; empty: nothing."""
+    can: Can
+    places: Mapping[str, str] | None
+    """Where guests find ``{dir}``, ``{disk}``, ``{tree}``, ``{programs}``, ``{prepared}``; None
+    where that is not the same in every guest."""
+    clock: Clock
+    """Of all its sessions."""
+    emulator: str = ""
+    """What its figures depend on beside kernel and host."""
 
     def caveats(self) -> tuple[Flag, ...]:
         """What its figures do not say. After ``probe``."""
@@ -281,16 +272,19 @@ class Machine(Protocol):
 
     def host_facts(self) -> Facts:
         """What the machine is where that is not this one; else nothing. After ``probe``."""
+        return {}
 
     def several(self) -> Mapping[str, Facts]:
         """Where there are several machines, what each of them is, by a name for it, in the order
         in which they take blocks; else nothing. After ``probe``."""
+        return {}
 
     def described(self, variant: str) -> dict[str, Any]:
         """JSON values for the run's folder: what that is, and how it was made."""
 
     def programs(self, variant: str) -> Programs:
         """For profilers. ToolError where ``can.profile`` says why not."""
+        raise ToolError(self.can.profile)
 
     def probe(self, notice: Callable[[str], None]) -> None:
         """Start everything once with nothing to do. ToolError when nothing can start at all.
@@ -300,6 +294,7 @@ class Machine(Protocol):
 
     def footprint(self) -> Footprint:
         """Memory, for guests that are alive together."""
+        return Footprint(0, 0)
 
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> Session:
         """A guest that starts. Errors are the host's; what the guest does is its outcome."""

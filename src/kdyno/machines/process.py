@@ -8,23 +8,26 @@ is being timed, so it does as little as it can.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
 import secrets
 import select
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar
 
 from kdyno.errors import UsageError
 from kdyno.machines.machine import Listener, Outcome
+from kdyno.reading.checked import values
 from kdyno.sandbox import FILTER
 from kdyno.suites.job import Job, in_place, render
 from kdyno.suites.protocol import Begin, Reader, Record
@@ -35,24 +38,14 @@ GRACE_S = 15.0
 """Beyond a case's own limit, which the guest program enforces itself."""
 # The same for every boot: what a program's environment looks like moves its stack.
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-_CONSOLE_MOST_BYTES = _RESULTS_MOST_BYTES = 16 << 20
-_REPORT_MOST_BYTES = 1 << 16
+_MOST_BYTES = 16 << 20
+"""Of a guest's console, and of its results."""
+_REPORT_MOST_BYTES = _READ_BYTES = 1 << 16
 _JOB_MOST_BYTES = 1 << 16
 """What a pipe holds without a reader."""
-_READ_BYTES = 1 << 16
 _SOON_S = 0.25
 """That only an answer is waited for; then for everything that may happen to a guest."""
 _CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
-
-
-class Watched(Protocol):
-    """What has a deadline."""
-
-    def due_s(self) -> float:
-        """On the clock of ``now_s``; infinite: it has none."""
-
-    def overdue(self) -> None:
-        """The deadline has passed."""
 
 
 class Events:
@@ -62,7 +55,8 @@ class Events:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._calls: dict[int, Callable[[], object]] = {}
-        self._watched: list[Watched] = []
+        self.sessions: list[ProcessSession] = []
+        """Those with a deadline."""
 
     def __enter__(self) -> Events:
         return self
@@ -87,63 +81,54 @@ class Events:
         if self._calls.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
 
-    def watch(self, one: Watched) -> None:
-        self._watched.append(one)
-
-    def forget(self, one: Watched) -> None:
-        if one in self._watched:
-            self._watched.remove(one)
-
     def wait(self, until_s: float = math.inf) -> None:
         """Sleep until something happens, a deadline passes, or ``now_s`` reaches ``until_s``."""
-        due_s = min([until_s, *(one.due_s() for one in self._watched)])
+        due_s = min([until_s, *(session.due_s() for session in self.sessions)])
         left_s = -1.0 if due_s == math.inf else max(0.0, due_s - time.monotonic())
         for descriptor, _ in self._epoll.poll(left_s):
             call = self._calls.get(descriptor)
             if call is not None:
                 call()
         now_s = time.monotonic()
-        for one in tuple(self._watched):
-            if one.due_s() <= now_s:
-                one.overdue()
+        for session in tuple(self.sessions):
+            if session.due_s() <= now_s:
+                session.stop("timeout")
 
 
-class Console:
-    """A guest's output, kept up to a limit: the beginning and the end, the middle counted."""
+class Dialogue:
+    """What a guest is given and sent so far, and what follows for how long it may go on."""
 
-    _PART_BYTES = 1 << 20
-
-    def __init__(self) -> None:
-        self._head, self._tail = bytearray(), bytearray()
-        self._total_bytes = 0
-
-    def add(self, data: bytes) -> None:
-        self._total_bytes += len(data)
-        room = self._PART_BYTES - len(self._head)
-        self._head += data[:room]
-        self._tail += data[room:]
-        if len(self._tail) > 2 * self._PART_BYTES:
-            del self._tail[: -self._PART_BYTES]
-
-    def content(self) -> bytes:
-        """What was kept, with one line in place of what was not."""
-        tail = bytes(self._tail[-self._PART_BYTES :])
-        omitted_bytes = self._total_bytes - len(self._head) - len(tail)
-        middle = b"\n[kdyno left out %d bytes here]\n" % omitted_bytes if omitted_bytes else b""
-        return bytes(self._head) + middle + tail
-
-
-@dataclass
-class Watch:
-    """What ends a guest early: its deadlines, or anybody who sets ``stop``."""
-
-    limit_s: float
-    """Wall-clock seconds for the whole process, whatever happens; pauses do not count."""
-    stop: str = ""
-    """Kill now, for this reason."""
-    began_s: float = field(default_factory=time.monotonic)
-    _next_s: float = math.inf
-    _paused_s: float | None = None
+    def __init__(
+        self,
+        job: Job,
+        places: Mapping[str, str],
+        listener: Listener = lambda _case: None,
+        limit_s: float | None = None,
+        first_word_s: float = FIRST_WORD_S,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        """For the job that is about to start. places: where the guest finds what command lines
+        name. limit_s: of the whole process; None follows from the cases. Pauses do not count.
+        UsageError for a job that is too long."""
+        nonce = secrets.token_hex(16)
+        self.job = in_place(job, places)
+        self.text = render(self.job, nonce).encode()
+        """The job as the guest program reads it."""
+        if len(self.text) > _JOB_MOST_BYTES:
+            raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
+        self.reader = Reader(nonce, len(job.cases))
+        self.records: list[Record] = []
+        """Those that nobody has asked for yet."""
+        self.console, self.report = bytearray(), bytearray()
+        self.at_first: Callable[[], object] = lambda: None
+        """Called at the first record."""
+        self.first_s: float | None = None
+        self.last_s = 0.0
+        self._listener, self._grace_s = listener, grace_s
+        cases_s = first_word_s + 2 * grace_s + sum(case.timeout_s for case in job.cases)
+        self._end_s = time.monotonic() + (limit_s or (math.inf if job.turns else cases_s))
+        self._paused_s: float | None = None
+        self.allow(first_word_s)
 
     def allow(self, seconds: float) -> None:
         """The guest must show the next sign of life within ``seconds`` from now."""
@@ -151,14 +136,11 @@ class Watch:
 
     def due_s(self) -> float:
         """When the guest is killed for its silence or its length."""
-        if self._paused_s is not None:
-            return math.inf
-        return min(self._next_s, self.began_s + self.limit_s)
+        return min(self._next_s, self._end_s) if self._paused_s is None else math.inf
 
     def pause(self) -> None:
         """Deadlines stand still from now on."""
-        if self._paused_s is None:
-            self._paused_s = time.monotonic()
+        self._paused_s = time.monotonic()
 
     def resume(self) -> None:
         """They go on as far off as they were."""
@@ -166,26 +148,7 @@ class Watch:
             pause_s = time.monotonic() - self._paused_s
             self._paused_s = None
             self._next_s += pause_s
-            self.began_s += pause_s
-
-
-@dataclass
-class Dialogue:
-    """What the guest sent so far, and what follows for how long it may go on."""
-
-    job: Job
-    reader: Reader
-    watch: Watch
-    listener: Listener
-    records: list[Record] = field(default_factory=list)
-    """Those that nobody has asked for yet."""
-    console: Console = field(default_factory=Console)
-    report: bytearray = field(default_factory=bytearray)
-    at_first: Callable[[], None] = lambda: None
-    """Called at the first record."""
-    grace_s: float = GRACE_S
-    first_s: float | None = None
-    last_s: float | None = None
+            self._end_s += pause_s
 
     def results(self, data: bytes) -> None:
         for record in self.reader.feed(data):
@@ -197,36 +160,12 @@ class Dialogue:
             self.records.append(record)
             if isinstance(record, Begin):
                 case = self.job.cases[record.case]
-                self.listener(case.case)
+                self._listener(case.case)
                 if not self.job.turns:
-                    self.watch.allow(case.timeout_s + self.grace_s)
+                    self.allow(case.timeout_s + self._grace_s)
             else:
                 # Whoever gives orders says how long each may take.
-                self.watch.allow(math.inf if self.job.turns else self.grace_s)
-
-
-def dialogue_of(
-    job: Job,
-    places: Mapping[str, str],
-    limit_s: float | None,
-    listener: Listener,
-    first_word_s: float = FIRST_WORD_S,
-    grace_s: float = GRACE_S,
-) -> tuple[Dialogue, bytes]:
-    """(ready for the job that is about to start, the job as the guest program reads it).
-
-    places: where the guest finds what command lines name; ``limit_s`` None follows from the cases.
-    UsageError for a job that is too long.
-    """
-    nonce = secrets.token_hex(16)
-    job = in_place(job, places)
-    text = render(job, nonce).encode()
-    if len(text) > _JOB_MOST_BYTES:
-        raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
-    cases_s = first_word_s + 2 * grace_s + sum(case.timeout_s for case in job.cases)
-    watch = Watch(limit_s or (math.inf if job.turns else cases_s))
-    watch.allow(first_word_s)
-    return Dialogue(job, Reader(nonce, len(job.cases)), watch, listener, grace_s=grace_s), text
+                self.allow(math.inf if self.job.turns else self._grace_s)
 
 
 def printable_words(cmdline: str) -> list[str]:
@@ -283,16 +222,69 @@ class NoAnswer(Exception):
     """An emulator does not do what it is asked; it is of no use any more."""
 
 
-class Pauser(Protocol):
-    """Stops a guest and lets it go on, where signals to its processes are not the way."""
+class Monitor:
+    """QEMU's monitor, as far as pausing a guest takes it (docs/interop/qmp-spec.rst in QEMU).
+
+    ``stop`` stops the guest's CPUs and timers where SIGSTOP would stop the process that has to
+    serve them; what comes back from an emulator that a guest may have taken over is read within
+    limits. It owns its connection.
+    """
+
+    LIMIT_S: ClassVar[float] = 5.0
+    """For an answer, which takes less than a millisecond."""
+    _MOST_BYTES = 1 << 16
+
+    def __init__(self, own: socket.socket) -> None:
+        self._own = own
+        self._unread = b""
+        self._greeted = False
 
     def stop(self) -> None:
-        """It stands still when this returns. NoAnswer."""
+        self._ask("stop")
 
     def go_on(self) -> None:
-        """NoAnswer."""
+        self._ask("cont")
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._own.close()
+
+    def _ask(self, command: str) -> None:
+        until_s = time.monotonic() + self.LIMIT_S
+        try:
+            if not self._greeted:
+                if "QMP" not in self._line(until_s):
+                    raise NoAnswer("it did not greet")
+                self._execute("qmp_capabilities", until_s)
+                self._greeted = True
+            self._execute(command, until_s)
+        except OSError as problem:
+            raise NoAnswer(f"{command}: {problem}") from None
+
+    def _execute(self, command: str, until_s: float) -> None:
+        self._own.settimeout(max(0.001, until_s - time.monotonic()))
+        self._own.sendall(json.dumps({"execute": command}).encode() + b"\n")
+        while "return" not in (answer := self._line(until_s)):
+            if "event" not in answer:
+                raise NoAnswer(f"{command}: {json.dumps(answer)[:200]}")
+
+    def _line(self, until_s: float) -> dict[str, object]:
+        while b"\n" not in self._unread:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or len(self._unread) > self._MOST_BYTES:
+                raise NoAnswer("no whole line")
+            self._own.settimeout(left_s)
+            data = self._own.recv(4096)
+            if not data:
+                raise NoAnswer("it hung up")
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        try:
+            answer = values(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise NoAnswer(f"not an object: {line[:100]!r}")
+        return answer
 
 
 @dataclass(frozen=True)
@@ -313,8 +305,9 @@ class Command:
     pass_fds: tuple[int, ...]
     """Beside those of the pipes; closed here once the process has them."""
     environment: Mapping[str, str]
-    pauser: Pauser | None = None
-    """Closed with the session."""
+    monitor: Monitor | None = None
+    """Stops the guest and lets it go on, where signals to its processes are not the way. Closed
+    with the session."""
 
 
 @dataclass(frozen=True)
@@ -342,10 +335,10 @@ class ProcessSession:
         self._events, self._dialogue, self._conclude = events, dialogue, conclude
         self._closing = closing
         self._groups: tuple[int, ...] = ()
-        self._pauser: Pauser | None = None
         self._paused = False
         self.ended = False
-        self._takers: dict[int, Callable[[bytes], object]] = {}
+        self._stopped = ""
+        self._inlets: dict[int, Callable[[bytes], object]] = {}
         self._room_bytes: dict[int, int] = {}
         self._answer = select.poll()
         self._cpu = CpuTime()
@@ -373,10 +366,9 @@ class ProcessSession:
             command = start(Pipes(*theirs))
             for descriptor in command.pass_fds:
                 handed.callback(os.close, descriptor)
-            self._argv = command.argv
-            if command.pauser is not None:
-                self._pauser = command.pauser
-                self._closing.callback(command.pauser.close)
+            self._argv, self._monitor = command.argv, command.monitor
+            if self._monitor is not None:
+                self._closing.callback(self._monitor.close)
             self._process = _spawn(command, (*theirs, *command.pass_fds), cpus, console_out)
             handed.close()  # or the pipes would not end with the guest
             undo.callback(_wait_for_all, (console_in, self._results, report_in))
@@ -386,11 +378,11 @@ class ProcessSession:
             undo.callback(os.close, child)
             dialogue = self._dialogue
             for descriptor, take, most_bytes in (
-                (console_in, dialogue.console.add, _CONSOLE_MOST_BYTES),
-                (self._results, dialogue.results, _RESULTS_MOST_BYTES),
+                (console_in, dialogue.console.extend, _MOST_BYTES),
+                (self._results, dialogue.results, _MOST_BYTES),
                 (report_in, dialogue.report.extend, _REPORT_MOST_BYTES),
             ):
-                self._takers[descriptor], self._room_bytes[descriptor] = take, most_bytes
+                self._inlets[descriptor], self._room_bytes[descriptor] = take, most_bytes
                 os.set_blocking(descriptor, False)
                 self._events.add(descriptor, partial(self._read, descriptor))
                 undo.callback(self._events.remove, descriptor)
@@ -398,12 +390,12 @@ class ProcessSession:
             self._events.add(child, self._over)
             undo.callback(self._events.remove, child)
             self._undo = undo.pop_all()
-        self._events.watch(self)
+        self._events.sessions.append(self)
 
     def send(self, order: str, limit_s: float = math.inf) -> None:
         if self.ended:
             return
-        self._dialogue.watch.allow(limit_s)
+        self._dialogue.allow(limit_s)
         with suppress(BrokenPipeError, BlockingIOError):
             os.write(self._orders, order.encode() + b"\n")
 
@@ -422,10 +414,8 @@ class ProcessSession:
         return records
 
     def due_s(self) -> float:
-        return self._dialogue.watch.due_s()
-
-    def overdue(self) -> None:
-        self._stop("timeout")
+        """On the clock of ``now_s``; infinite: it has no deadline."""
+        return self._dialogue.due_s()
 
     def meter(self) -> None:
         self._cpu.close()
@@ -438,29 +428,28 @@ class ProcessSession:
         return 0.0 if self.ended else used_s(_family(self._process.pid))
 
     def pause(self) -> None:
-        if self._paused or self.ended:
-            return
-        self._paused = True
-        self._dialogue.watch.pause()
-        self._hold(True)
+        if not (self._paused or self.ended):
+            self._paused = True
+            self._dialogue.pause()
+            self._hold(True)
 
     def resume(self) -> None:
         if self._paused:
             self._paused = False
             self._hold(False)
-            self._dialogue.watch.resume()
+            self._dialogue.resume()
 
     def _hold(self, still: bool) -> None:
-        if self._pauser is None:
+        if self._monitor is None:
             self._groups = self._groups or _kernel_groups(self._process.pid)
             for group in self._groups:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(group, signal.SIGSTOP if still else signal.SIGCONT)
         elif not self.ended:
             try:
-                self._pauser.stop() if still else self._pauser.go_on()
+                self._monitor.stop() if still else self._monitor.go_on()
             except NoAnswer:
-                self._stop("no-answer")
+                self.stop("no-answer")
 
     def _take_unread(self) -> None:
         while self._unread and not self.ended:
@@ -482,36 +471,34 @@ class ProcessSession:
             self._events.remove(descriptor)
             return False
         self._room_bytes[descriptor] -= len(data)
-        self._takers[descriptor](data)
+        self._inlets[descriptor](data)
         if self._room_bytes[descriptor] < 0:
-            self._stop("flood")
+            self.stop("flood")
         return True
 
     def _over(self) -> None:
-        for descriptor in self._takers:  # what was still in the pipes
-            while not self._dialogue.watch.stop and self._read(descriptor, drain=True):
+        for descriptor in self._inlets:  # what was still in the pipes
+            while not self._stopped and self._read(descriptor, drain=True):
                 pass
-        self._end()
+        self.stop("")
 
-    def _stop(self, why: str) -> None:
-        self._dialogue.watch.stop = self._dialogue.watch.stop or why
-        self._end()
-
-    def _end(self) -> None:
-        """No process of it is left, and nobody waits for it any more."""
+    def stop(self, why: str) -> None:
+        """Kill it for this reason. No process of it is left, and nobody waits for it any more."""
+        self._stopped = self._stopped or why
         if self.ended:
             return
         self.ended = True
-        self._events.forget(self)
+        if self in self._events.sessions:
+            self._events.sessions.remove(self)
         self._undo.close()
         self._wall_s = time.monotonic() - self._began_s
         self._cpu.close()
 
     def close(self) -> Outcome:
         if not self.ended:
-            self._stop("closed")
+            self.stop("closed")
         with self._closing:
-            ended = Ended(self._process.returncode, self._dialogue.watch.stop, self._wall_s)
+            ended = Ended(self._process.returncode, self._stopped, self._wall_s)
             return self._conclude(ended, self._argv)
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import socket
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -28,13 +27,12 @@ from kdyno.machines.process import (
     ENVIRONMENT,
     Command,
     Ended,
-    NoAnswer,
+    Monitor,
     Pipes,
     ProcessSession,
     printable_words,
 )
 from kdyno.machines.program import GUEST_PLACES, guest_program
-from kdyno.reading.checked import values
 from kdyno.sandbox import EMPTY, QEMU, Binds, around, named, system
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import OF_THE_HOST, Job
@@ -133,71 +131,6 @@ class Archive:
         head = b"070701" + b"".join(b"%08X" % value for value in fields) + text
         for part in (head, content):
             self._content += part + b"\0" * (-len(part) % 4)
-
-
-class Monitor:
-    """QEMU's monitor, as far as pausing a guest takes it (docs/interop/qmp-spec.rst in QEMU).
-
-    ``stop`` stops the guest's CPUs and timers where SIGSTOP would stop the process that has to
-    serve them; what comes back from an emulator that a guest may have taken over is read within
-    limits. It owns its connection.
-    """
-
-    LIMIT_S: ClassVar[float] = 5.0
-    """For an answer, which takes less than a millisecond."""
-    _MOST_BYTES = 1 << 16
-
-    def __init__(self, own: socket.socket) -> None:
-        self._own = own
-        self._unread = b""
-        self._greeted = False
-
-    def stop(self) -> None:
-        self._ask("stop")
-
-    def go_on(self) -> None:
-        self._ask("cont")
-
-    def close(self) -> None:
-        self._own.close()
-
-    def _ask(self, command: str) -> None:
-        until_s = time.monotonic() + self.LIMIT_S
-        try:
-            if not self._greeted:
-                if "QMP" not in self._line(until_s):
-                    raise NoAnswer("it did not greet")
-                self._execute("qmp_capabilities", until_s)
-                self._greeted = True
-            self._execute(command, until_s)
-        except OSError as problem:
-            raise NoAnswer(f"{command}: {problem}") from None
-
-    def _execute(self, command: str, until_s: float) -> None:
-        self._own.settimeout(max(0.001, until_s - time.monotonic()))
-        self._own.sendall(json.dumps({"execute": command}).encode() + b"\n")
-        while "return" not in (answer := self._line(until_s)):
-            if "event" not in answer:
-                raise NoAnswer(f"{command}: {json.dumps(answer)[:200]}")
-
-    def _line(self, until_s: float) -> dict[str, object]:
-        while b"\n" not in self._unread:
-            left_s = until_s - time.monotonic()
-            if left_s <= 0 or len(self._unread) > self._MOST_BYTES:
-                raise NoAnswer("no whole line")
-            self._own.settimeout(left_s)
-            data = self._own.recv(4096)
-            if not data:
-                raise NoAnswer("it hung up")
-            self._unread += data
-        line, _, self._unread = self._unread.partition(b"\n")
-        try:
-            answer = values(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise NoAnswer(f"not an object: {line[:100]!r}")
-        return answer
 
 
 @dataclass(frozen=True)
@@ -392,12 +325,12 @@ class QemuBoot(Boot):
         elif self.tally is not None:
             kernel_from = f"kernel {self.tally.kernel_from}\n".encode()
             plugin = os.dup(self.tally.parts.fileno()), handed(kernel_from)
-        pauser: Monitor | None = None
+        own: Monitor | None = None
         monitor: int | None = None
         passed = plugin
         if self.job.turns:
             near, far = socket.socketpair()
-            pauser, monitor = Monitor(near), far.detach()
+            own, monitor = Monitor(near), far.detach()
             passed = (*plugin, monitor)
         argv = [
             *self.supervised(inside, pipes),
@@ -405,7 +338,7 @@ class QemuBoot(Boot):
             *self.qemu_words(places, pipes.console, plugin, monitor),
         ]
         if folder is not None:
-            return Command((*self.beside, *argv), passed, dict(ENVIRONMENT), pauser)
+            return Command((*self.beside, *argv), passed, ENVIRONMENT, own)
         boxed, initrd = self.boxed(
             QEMU,
             argv,
@@ -423,7 +356,7 @@ class QemuBoot(Boot):
             devices=(emulator.KVM,) if self.way == "kvm" else (),
             tmp_bytes=_TMP_BYTES + len(files),
         )
-        return Command((*self.beside, *boxed), (initrd, *passed), dict(ENVIRONMENT), pauser)
+        return Command((*self.beside, *boxed), (initrd, *passed), ENVIRONMENT, own)
 
     def qemu_words(
         self, places: Places, console: int, plugin: tuple[int, ...] = (), monitor: int | None = None
@@ -551,11 +484,14 @@ class Qemu(Built):
 
     overhead_bytes = 192 << 20
     """QEMU's own memory: translated code most of it."""
-    places: Mapping[str, str] | None = GUEST_PLACES
+    places = GUEST_PLACES
 
     def __init__(self, setup: Setup) -> None:
         self._emulator = emulator.find()
         self._way: Way = way_of(setup.method)
+        self.can = CAN
+        if self._way in emulator.SHIFTS:
+            self.can = replace(CAN, turns="a count is the same whatever else the machine does")
         self.emulator = self._emulator.described(self._way)
         if setup.userland is not None:
             self.emulator += f", {setup.userland.description}"
@@ -570,12 +506,6 @@ class Qemu(Built):
                     "and this one was built without CONFIG_PVH"
                 )
         super().__init__(setup)
-
-    @property
-    def can(self) -> Can:
-        if self._way in emulator.SHIFTS:
-            return replace(CAN, turns="a count is the same whatever else the machine does")
-        return CAN
 
     def caveats(self) -> tuple[Flag, ...]:
         kind, text = _CAVEATS[self._way]

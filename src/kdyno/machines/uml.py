@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.machines.cpus import first
 from kdyno.machines.guest import Boot, Built, Ground, start
-from kdyno.machines.machine import Can, Listener, Method, Plan, only_times, run_to_end
+from kdyno.machines.machine import Can, Listener, Method, Plan, Setup, only_times, run_to_end
 from kdyno.machines.process import (
     ENVIRONMENT,
     Command,
@@ -131,14 +131,13 @@ class Uml(Built):
     """All boots of a run under User Mode Linux."""
 
     can = CAN
-    emulator = ""
     overhead_bytes = 96 << 20
     """The stub processes, the sandbox's /tmp as far as cases fill it."""
     _mode = "seccomp"
 
-    @property
-    def places(self) -> Mapping[str, str] | None:
-        return GUEST_PLACES if sandbox.require() else None
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.places = GUEST_PLACES if sandbox.require() else None
 
     def caveats(self) -> tuple[Flag, ...]:
         """With a warning where variants do not run in the same mode."""
