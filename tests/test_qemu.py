@@ -38,7 +38,7 @@ from kdyno.machines.process import (
     Pipes,
     ProcessSession,
 )
-from kdyno.machines.qemu import Archive, Chance, Places, Qemu, QemuBoot
+from kdyno.machines.qemu import Chance, Places, Qemu, QemuBoot, archive
 from kdyno.sandbox import system
 from kdyno.suites.job import CaseJob, Job
 
@@ -203,11 +203,8 @@ def test_the_same_draw_perturbs_all_variants_alike() -> None:
 
 
 def test_the_first_files_are_the_same_bytes_for_the_same_content() -> None:
-    archive = Archive()
-    archive.folder("dev")
-    archive.add("dev/console", 0o020600, device=(5, 1))
-    archive.file("init", b"program", 0o755)
-    made = archive.content()
+    device = ("dev/console", 0o020600, b"")
+    made = archive([("dev", 0o040755, b""), device, ("init", 0o100755, b"program")])
     assert hashlib.sha256(made).hexdigest() == (
         "44f0b32ad94e7f144e83267f30822faf49d4885c06387352686a2650ff7ef7c2"
     )

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -168,9 +169,9 @@ class Plugin:
     """One to be loaded into a guest's QEMU."""
 
     library: Path
-    writes: Path
-    """The host's file that it fills."""
-    reads: bytes = b""
+    output: BinaryIO
+    """What it fills, in one boot."""
+    input: bytes = b""
     """What it is given beforehand."""
 
 
@@ -205,24 +206,14 @@ _PARTS_MOST_BYTES = 64 << 20
 _LOST = "a case before it failed, so that its counts could not be told from the other's"
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Instructions of one timed part; as the lines of the plugin TALLY."""
-
-    user: int
-    """Of programs."""
-    kernel: int
+Tally = tuple[int, int]
+"""Instructions of one timed part, of programs and of the kernel; a line of the plugin TALLY."""
 
 
 def read_tallies(file: BinaryIO) -> list[Tally]:
     """The parts in their order, as far as they are whole: a guest may have been ended."""
-    parts = []
-    for line in file.read(_PARTS_MOST_BYTES).split(b"\n"):
-        match = _PART.fullmatch(line)
-        if match is None:
-            break
-        parts.append(Tally(int(match[1]), int(match[2])))
-    return parts
+    lines = map(_PART.fullmatch, file.read(_PARTS_MOST_BYTES).split(b"\n"))
+    return [(int(line[1]), int(line[2])) for line in takewhile(bool, lines) if line]
 
 
 def with_tallies(transcript: Transcript, parts: Sequence[Tally]) -> Transcript:
@@ -242,9 +233,9 @@ def with_tallies(transcript: Transcript, parts: Sequence[Tally]) -> Transcript:
                 yield CaseError(result.case, _LOST if lost else "its counts are not whole")
                 continue
             scored = steady(result.reps)
-            operations, part = result.reps[scored][0], own[scored]
-            figures = {"user": part.user, "kernel": part.kernel}
-            extra = {f"{APART}{name}": repr(count / operations) for name, count in figures.items()}
+            figures = zip(("user", "kernel"), own[scored], strict=True)
+            operations = result.reps[scored][0]
+            extra = {f"{APART}{name}": repr(count / operations) for name, count in figures}
             yield replace(result, extra={**result.extra, **extra})
 
     return replace(transcript, results=tuple(results()))

@@ -7,11 +7,12 @@ import json
 import os
 import random
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
 from kdyno import deferred
 from kdyno.errors import ToolError, UsageError
@@ -73,8 +74,7 @@ _JOB = "kdyno.job"
 _CONSOLE_SET = 1
 _REFUSED = "qemu-system-x86_64: "
 _TMP_BYTES = 16 << 20
-
-
+_FOLDER, _FILE = stat.S_IFDIR | 0o755, stat.S_IFREG
 Modules = tuple[tuple[str, bytes], ...]
 """(name, content), in the order in which they are loaded."""
 _INSTALLED = ("kdyno.installed=yes", "cryptomgr.notests=1")
@@ -93,44 +93,22 @@ _AS_OURS = (
 """An installed kernel with all this built in boots on the machine of those that kdyno builds."""
 
 
-class Archive:
+def archive(files: Sequence[tuple[str, int, bytes]]) -> bytes:
     """A guest's first files, as the kernel unpacks them: the same bytes for the same content.
 
+    Each is (name relative to the root, mode as stat(2) has it, content); a device is the console.
     Root's files, of the year 1970, numbered in their order. The format is cpio "newc"
     (Documentation/driver-api/early-userspace/buffer-format.rst in Linux).
     """
-
-    def __init__(self) -> None:
-        self._content = bytearray()
-        self._count = 0
-
-    def folder(self, name: str) -> None:
-        self.add(name, 0o040755, links=2)
-
-    def file(self, name: str, content: bytes, permissions: int) -> None:
-        self.add(name, 0o100000 | permissions, content)
-
-    def content(self) -> bytes:
-        """With its end; nothing is added after it."""
-        self._count = -1
-        self.add("TRAILER!!!", 0)
-        return bytes(self._content)
-
-    def add(
-        self,
-        name: str,
-        mode: int,
-        content: bytes = b"",
-        links: int = 1,
-        device: tuple[int, int] = (0, 0),
-    ) -> None:
-        """name: relative to the root. mode: type and permissions, as stat(2) has them."""
-        self._count += 1
+    packed = bytearray()
+    for number, (name, mode, content) in (*enumerate(files, 1), (0, ("TRAILER!!!", 0, b""))):
         text = name.encode() + b"\0"
-        fields = (self._count, mode, 0, 0, links, 0, len(content), 0, 0, *device, len(text), 0)
+        links, device = 2 if stat.S_ISDIR(mode) else 1, (5, 1) if stat.S_ISCHR(mode) else (0, 0)
+        fields = (number, mode, 0, 0, links, 0, len(content), 0, 0, *device, len(text), 0)
         head = b"070701" + b"".join(b"%08X" % value for value in fields) + text
         for part in (head, content):
-            self._content += part + b"\0" * (-len(part) % 4)
+            packed += part + b"\0" * (-len(part) % 4)
+    return bytes(packed)
 
 
 @dataclass(frozen=True)
@@ -176,25 +154,23 @@ def first_files(
 ) -> bytes:
     """The initramfs: the same bytes for the same arguments. host: it is to look like ``root``,
     this machine's or a userland's, whose folders are mounted into it."""
-    archive = Archive()
-    for name in sorted({"dev", "proc", "run", "sys", "tmp", *(EMPTY if host else ())}):
-        archive.folder(name)
+    places = sorted({"dev", "proc", "run", "sys", "tmp", *(EMPTY if host else ())})
+    files = [(name, _FOLDER, b"") for name in places]
     for option, target, inside in system(root):
         if host and option == "--symlink":
-            archive.add(inside.lstrip("/"), 0o120777, target.encode())
-    archive.add("dev/console", 0o020600, device=(5, 1))
-    archive.file("init", program, 0o755)
+            files.append((inside.lstrip("/"), stat.S_IFLNK | 0o777, target.encode()))
+    files.append(("dev/console", stat.S_IFCHR | 0o600, b""))
+    files.append(("init", _FILE | 0o755, program))
     if scheduler is not None:  # as the guest's scheduler.c looks for it
-        archive.folder("scheduler")
-        archive.file("scheduler/loader", scheduler.loader.read_bytes(), 0o700)
-        archive.file("scheduler/program", scheduler.program.read_bytes(), 0o600)
+        files.append(("scheduler", _FOLDER, b""))
+        files.append(("scheduler/loader", _FILE | 0o700, scheduler.loader.read_bytes()))
+        files.append(("scheduler/program", _FILE | 0o600, scheduler.program.read_bytes()))
     if modules:  # init loads them by their numbers
-        archive.folder("modules")
+        files.append(("modules", _FOLDER, b""))
     for number, (_name, content) in enumerate(modules):
-        archive.file(f"modules/{number:02d}.ko", content, 0o600)
-    archive.file("padding", b"\0" * chance.padding_bytes, 0o600)
-    archive.file(_JOB, job, 0o600)
-    return archive.content()
+        files.append((f"modules/{number:02d}.ko", _FILE | 0o600, content))
+    files.append(("padding", _FILE | 0o600, b"\0" * chance.padding_bytes))
+    return archive([*files, (_JOB, _FILE | 0o600, job)])
 
 
 def host_folders(job: Job, root: Path = Path("/")) -> Binds:
@@ -204,19 +180,6 @@ def host_folders(job: Job, root: Path = Path("/")) -> Binds:
         return ()
     folders = [(Path(path), inside) for how, path, inside in system(root) if how != "--symlink"]
     return (*folders, *named(*(case.args for case in job.cases)))
-
-
-@dataclass(frozen=True)
-class Tallying:
-    """How a plugin counts what each operation is made of."""
-
-    library: Path
-    kernel_from: int
-    """Where the kernel's half of the addresses begins."""
-    parts: BinaryIO = field(
-        default_factory=lambda: os.fdopen(os.memfd_create("tally"), "w+b"), compare=False
-    )
-    """What it wrote, of one boot."""
 
 
 @dataclass(frozen=True)
@@ -243,8 +206,8 @@ class QemuBoot(Boot):
     """Of the guest. Counting they run one after the other, on one of the host's."""
     memory_bytes: int = 256 << 20
     plugin: Plugin | None = None
-    tally: Tallying | None = None
-    """A guest has this or another plugin."""
+    tally: bool = False
+    """The plugin counts what each operation is made of."""
     scheduler: Scheduler | None = None
     """What the guest loads before its first case, and holds to be in charge at each."""
     modules: Callable[[tuple[str, ...]], Modules] | None = None
@@ -275,11 +238,13 @@ class QemuBoot(Boot):
         return self.draw if self.keeps_time else 0
 
     def observed(self, transcript: Transcript) -> Transcript:
-        if self.tally is None:
+        if self.plugin is None:
             return transcript
-        with self.tally.parts as parts:
-            parts.seek(0)
-            return emulator.with_tallies(transcript, emulator.read_tallies(parts))
+        with self.plugin.output as output:
+            if not self.tally:
+                return transcript
+            output.seek(0)
+            return emulator.with_tallies(transcript, emulator.read_tallies(output))
 
     def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
         cause = super().failure(console, ended, transcript)
@@ -311,20 +276,15 @@ class QemuBoot(Boot):
         files = first_files(
             program, job, self.chance, bool(host), self.scheduler, self.root, modules
         )
-        loaded = self.plugin or self.tally
         inside, places = "/tmp/kdyno-guest", Places()
         if folder is not None:
             (folder / "initrd").write_bytes(files)
-            plugin_file = str(loaded.library if loaded else None)
+            library = str(self.plugin.library if self.plugin else None)
             inside = str(self.program)
-            places = Places(str(self.kernel), f"{folder}/initrd", "", str(ground.disk), plugin_file)
+            places = Places(str(self.kernel), f"{folder}/initrd", "", str(ground.disk), library)
         plugin: tuple[int, ...] = ()  # where it writes, and what it reads
         if self.plugin is not None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            plugin = os.open(self.plugin.writes, flags, 0o600), handed(self.plugin.reads)
-        elif self.tally is not None:
-            kernel_from = f"kernel {self.tally.kernel_from}\n".encode()
-            plugin = os.dup(self.tally.parts.fileno()), handed(kernel_from)
+            plugin = os.dup(self.plugin.output.fileno()), handed(self.plugin.input)
         own: Monitor | None = None
         monitor: int | None = None
         passed = plugin
@@ -347,7 +307,7 @@ class QemuBoot(Boot):
                 *around(Path(self.emulator.program)),
                 (self.kernel, places.kernel),
                 (self.program, inside),
-                *(((loaded.library, places.plugin),) if loaded is not None else ()),
+                *(((self.plugin.library, places.plugin),) if self.plugin else ()),
                 *((path, f"{places.shared}/host{place}") for path, place in host),
             ),
             file=(files, places.initrd),
@@ -558,13 +518,16 @@ class Qemu(Built):
             placement = apart(placement, self._opened)
             self._opened += 1
         plugin: Plugin | None = None
-        tally: Tallying | None = None
+        tally = setup.method.apart and not plan.left
         if (file := dict(plan.left).get(COUNTS)) is not None:
             counter = library(COUNTS, setup.cache, self._emulator)
-            plugin = Plugin(counter, file, dict(plan.given).get(FUNCTIONS, b""))
-        elif setup.method.apart and not plan.left:
+            output = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            symbols = dict(plan.given).get(FUNCTIONS, b"")
+            plugin = Plugin(counter, os.fdopen(output, "wb"), symbols)
+        elif tally:
             counter = library(TALLY, setup.cache, self._emulator)
-            tally = Tallying(counter, _KERNEL_FROM[image.arch])
+            output, halves = os.memfd_create("tally"), f"kernel {_KERNEL_FROM[image.arch]}\n"
+            plugin = Plugin(counter, os.fdopen(output, "w+b"), halves.encode())
         cleared = ",".join(NATIVE_COPIES.get(variant.memcpy or "", ()))
         cmdline = (f"clearcpuid={cleared}" if cleared else "", variant.cmdline, plan.cmdline)
         request = QemuBoot(
