@@ -19,7 +19,7 @@ from kdyno.kernels.image import Image
 from kdyno.measure.bench import Bench, ticks_of
 from kdyno.measure.boot import at_once, with_fixed_work
 from kdyno.measure.execution import probed
-from kdyno.measure.loop import Choice, Loop, choose, draw_of
+from kdyno.measure.loop import Loop, choose, draw_of
 from kdyno.report.sentence import worded
 from kdyno.report.terminal import text
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
@@ -105,7 +105,7 @@ def test_a_clock_that_counts_needs_neither_turns_nor_a_quiet_machine() -> None:
     slow = replace(
         timed, experiment=replace(experiment, machine=replace(experiment.machine, accel="icount"))
     )
-    assert choose(timed, "auto").way == "turns" and choose(slow, "auto") == Choice("boots")
+    assert choose(timed, "auto")[0] == "turns" and choose(slow, "auto") == ("boots", "")
     assert (timed.undisturbed, slow.undisturbed, slow.counts) == (False, True, False)
     assert at_once(timed) == 1 and at_once(slow) == at_once(made(lengths(0)))
 

@@ -16,8 +16,7 @@ from kdyno.kernels.image import find
 from kdyno.machines.kinds import KINDS
 from kdyno.measure import builder
 from kdyno.measure.bench import check_cases, check_machine
-from kdyno.measure.extent import cost
-from kdyno.measure.extent import extent as extent_of
+from kdyno.measure.execution import cost, measure_s
 from kdyno.paths import cache_root
 from kdyno.report.progress import duration
 from kdyno.suites.catalogue import Catalogue
@@ -79,7 +78,7 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
             recipes = builder.check(experiment, cache, watch.fetching, **more)
         lacking = check_cases(experiment, suites, cache, recipes)
     price = cost(experiment, recipes, cache)
-    minutes = 60 * extent_of(experiment).measure_hours
+    minutes = measure_s(experiment) / 60
     notes = [*recipes.notes, *lacking, *(f"{_UNCHECKED} {name}" for name in recipes.absent)]
     variants = {name: {"digest": digest} for name, digest in recipes.digests.items()}
     variants |= {name: {"skipped": why} for name, why in recipes.skipped.items()}

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
 
-from kdyno import whole
+from kdyno import deferred, whole
 from kdyno.command import stream
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Box, Experiment, Variant
 from kdyno.kernels.image import Image
-from kdyno.kernels.source import Progress, fetch
-from kdyno.kernels.source import parse as parse_source
+from kdyno.kernels.source import Progress
 from kdyno.machines.cpus import Placement
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Machine, Method, Plan, Setup, Userland
@@ -32,6 +31,8 @@ from kdyno.store.verdict import Flag
 from kdyno.suites.catalogue import Case, Catalogue, by_counter, counted, in_words, why_uncounted
 from kdyno.suites.job import CaseJob, Job, cases_of, jobs_of
 
+_userland: Callable[..., Userland] = deferred("kdyno.machines.userland:userland")
+_check_userland = deferred("kdyno.machines.userland:check_cases")
 COPY_SUFFIX = ".copy"
 """Name of the baseline's identical copy: the baseline's name and this."""
 MOST_SUITES = 1000
@@ -46,6 +47,10 @@ _HZ = re.compile(r"^CONFIG_HZ=(\d+)$", re.MULTILINE)
 _COPIES = (
     "a string instruction counts once for each byte that it moves, and a vector instruction once "
     "for 64 of them"
+)
+_CPUS = (
+    "a count is of one CPU; several run one after the other then, and what they cost each other is "
+    "time"
 )
 _MOST_NAMED = 6
 _PROGRAMS = "{programs}/"
@@ -125,14 +130,10 @@ class Bench:
 
 def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
     """What the manifest says of a case, and of its work."""
+    same = ("suite", "unit", "better", "scale", "control", "of")
     return CaseInfo(
-        suite=case.suite,
         case=case.name,
-        unit=case.unit,
-        better=case.better,
-        scale=case.scale,
-        control=case.control,
-        of=case.of,
+        **{name: getattr(case, name) for name in same},
         levels=dict(case.levels),
         seconds=job.seconds if job else None,
         operations=job.operations if job else None,
@@ -197,14 +198,14 @@ def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
         raise UsageError(
             f"[layout] (--layouts) links kernels that kdyno builds; on {kind.label} it builds none"
         )
-    mistakes = experiment.mistakes()
-    machine = experiment.machine
+    mistakes, machine = experiment.mistakes(), experiment.machine
     key = "hosts" if machine.hosts else "host"
-    if kind.remote and not (machine.host or machine.hosts):
+    named = machine.host or machine.hosts
+    if kind.remote and not named:
         mistakes.add(("machine", "kind"), f"{kind.label} needs host: its name, as ssh knows it")
     elif machine.host and machine.hosts:
         mistakes.add(("machine", "hosts"), "host is one machine and hosts are several: leave one")
-    elif (machine.host or machine.hosts) and not kind.remote:
+    elif named and not kind.remote:
         mistakes.add(("machine", key), f'{key} goes with kind = "box"')
     elif experiment.box != Box() and not kind.remote:
         mistakes.add(("box",), '[box] goes with [machine] kind = "box"')
@@ -237,58 +238,52 @@ def _undecided(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
         return []
     names: dict[str, list[str]] = {}
     if experiment.cpus > 1:
-        why = "a count is of one CPU; several run one after the other then, and what they cost each"
-        names[f"{why} other is time"] = [f"cpus = {experiment.cpus}"]
+        names[_CPUS] = [f"cpus = {experiment.cpus}"]
     routines = {(variant.memcpy, variant.routines) for variant in experiment.variants}
     if metric == "instructions" and len(routines) > 1:
         names[_COPIES] = ["memory routines"]
     for case in cases:
         if why := why_uncounted(case):
             names.setdefault(why, []).append(f"{case.suite}/{case.name}")
-    reasons = []
-    for why, own in names.items():
-        more = len(own) - _MOST_NAMED
-        first = ", ".join(own[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-        reasons.append(f"{first}: {why}")
-    return reasons
+    return [
+        ", ".join(own[:_MOST_NAMED])
+        + (f" and {len(own) - _MOST_NAMED} more" if len(own) > _MOST_NAMED else "")
+        + f": {why}"
+        for why, own in names.items()
+    ]
 
 
 def same_kernels(images: Mapping[str, Image], baseline: str) -> tuple[Flag, ...]:
     """Kernels that were to differ from the baseline in what is compiled, and do not."""
     first = images.get(baseline)
-    names = [
+    names = ", ".join(
         name
         for name, image in images.items()
         if first and image.digest != first.digest and image.content == first.content
-    ]
-    if not names:
-        return ()
+    )
     text = f"the same kernel as {baseline}, byte for byte: nothing that is compiled differs"
-    return (Flag(kind="same-kernel", text=f"{', '.join(names)}: {text}"),)
+    return (Flag(kind="same-kernel", text=f"{names}: {text}"),) if names else ()
 
 
 def ticks_of(images: Mapping[str, Image], jobs: Sequence[CaseJob]) -> tuple[Flag, ...]:
     """Kernels whose ticks come so often that counted parts without any are few, in these jobs: one
     long operation is a part of its own."""
-    hertz = {
-        name: int(hz[1])
-        for name, image in images.items()
-        if (hz := _HZ.search(image.config.read_text(encoding="utf-8")))
+    matches = {
+        name: _HZ.search(image.config.read_text(encoding="utf-8")) for name, image in images.items()
     }
+    hertz = {name: int(match[1]) for name, match in matches.items() if match}
     most = max(hertz.values(), default=0)
-    often = [
+    often = ", ".join(
         job.case
         for job in jobs
         if job.operations and most * COUNT_S / min(PARTS, job.operations) > _TICKED
-    ]
-    if not often:
-        return ()
+    )
     names = ", ".join(name for name, hz in hertz.items() if hz == most)
     text = (
-        f"{', '.join(often)}: one operation is so long that most have a tick of {names} "
-        f"(HZ = {most}), so a count is of both, and may be of one tick more or less"
+        f"{often}: one operation is so long that most have a tick of {names} (HZ = {most}), so a "
+        "count is of both, and may be of one tick more or less"
     )
-    return (Flag(kind="ticks", text=text),)
+    return (Flag(kind="ticks", text=text),) if often else ()
 
 
 # What the cases need beside a kernel: programs, a kernel source, a disk.
@@ -300,46 +295,29 @@ def check_cases(
     """Cases that cannot run on this machine, and why: a run leaves them out. UsageError for a
     command of the user's whose program is not there, ToolError when not one case can run."""
     if experiment.machine.userland:
-        from kdyno.machines import userland
-
-        userland.check_cases(cases_of(experiment, suites))
+        _check_userland(cases_of(experiment, suites))
         return ()
-    mistakes = experiment.mistakes()
+    mistakes, path = experiment.mistakes(), ENVIRONMENT["PATH"]
     commands = list(dict.fromkeys(use.command for use in experiment.suites if use.command))
     keys = [("suite", index, "command") for index in range(MOST_SUITES)]
     given = [key for key in keys if mistakes.positions.has(key)]
     for (program, *_), key in zip(commands, given or keys, strict=False):
-        bare = not {"/", "{"} & set(program)
-        if bare and shutil.which(program, path=ENVIRONMENT["PATH"]) is None:
-            where = f"in {ENVIRONMENT['PATH']}, where a case looks for it"
-            mistakes.add(key, f"no program {program!r} {where}")
+        if not {"/", "{"} & set(program) and shutil.which(program, path=path) is None:
+            mistakes.add(key, f"no program {program!r} in {path}, where a case looks for it")
     mistakes.raise_any()
     # A source that is not fetched yet will be.
     source = any(variant.source for variant in experiment.variants)
     tree = tree_of(experiment, recipes) or (Path("/") if source else None)
     cases = cases_of(experiment, suites)
     lacking = _lacking(cases, programs_folder(guest_program(cache, 64)), tree)
-    return tuple(
-        f"{case.suite}/{case.name} cannot run here: {why}"
-        for case, why in zip(cases, lacking, strict=True)
-        if why
-    )
+    every = zip(cases, lacking, strict=True)
+    return tuple(f"{case.suite}/{case.name} cannot run here: {why}" for case, why in every if why)
 
 
 def tree_of(experiment: Experiment, recipes: Recipes) -> Path | None:
     """The baseline's source, which cases that compile a kernel compile in every variant."""
     recipe = recipes.of.get(experiment.baseline)
     return recipe.tree.path if recipe is not None else None
-
-
-def tree_for_cases(
-    experiment: Experiment, suites: Catalogue, cache: Path, progress: Progress
-) -> Path | None:
-    """Where no kernel is built: the source that a case compiles, fetched only for that."""
-    source = experiment.variants[0].source
-    if not source or not any(case.tree for case in cases_of(experiment, suites)):
-        return None
-    return fetch(parse_source(source), cache, progress).path
 
 
 def equip(
@@ -354,10 +332,9 @@ def equip(
     """Look everything up, and prepare what is to be prepared once.
 
     program: the guest program. root: whose programs its cases start; None: another machine's, where
-    nothing can be looked up. tree: a kernel source, if
-    any. places: where the machine shows its cases what they ask for; None where that is not the
-    same in every boot, and then every boot prepares for itself. ToolError when not one case can
-    run.
+    nothing can be looked up. tree: a kernel source, if any. places: where the machine shows its
+    cases what they ask for; None where that is not the same in every boot, and then every boot
+    prepares for itself. ToolError when not one case can run.
     """
     programs = programs_folder(program)
     lacking = _lacking(cases, programs, tree, root)
@@ -381,16 +358,16 @@ def _lacking(
     can."""
     reasons = []
     for case in cases:
-        why = ""
-        if missing := [need for need in case.needs if not _exists(need, programs, root)]:
+        needs = [need for need in case.needs if not _exists(need, programs, root)]
+        if needs:
+            names = ", ".join(each.removeprefix(_PROGRAMS).replace("|", " or ") for each in needs)
             how = f": apt-get install {case.install}" if case.install else ""
-            names = ", ".join(
-                program.removeprefix(_PROGRAMS).replace("|", " or ") for program in missing
-            )
-            why = f"{names} {'is' if len(missing) == 1 else 'are'} not installed{how}"
+            reasons.append(f"{names} {'is' if len(needs) == 1 else 'are'} not installed{how}")
         elif case.tree and tree is None:
-            why = 'it compiles a kernel source: give [kernel] source = "debian:linux-source-7.3"'
-        reasons.append(why)
+            source = '[kernel] source = "debian:linux-source-7.3"'
+            reasons.append(f"it compiles a kernel source: give {source}")
+        else:
+            reasons.append("")
     if cases and all(reasons):
         raise ToolError(f"no case can run here: {'; '.join(dict.fromkeys(reasons))}")
     return tuple(reasons)
@@ -464,32 +441,31 @@ def bench_of(
     }
     images = dict(images)
     if experiment.measure.calibrate:
-        copy = copy_name(experiment.baseline)
-        variants[copy] = variants[experiment.baseline]
+        baseline, count = experiment.baseline, experiment.measure.layouts
+        copy = copy_name(baseline)
+        variants[copy] = variants[baseline]
         if kind.builds:
-            images[copy] = own = images[experiment.baseline]
-            links, count = own.links, experiment.measure.layouts
-            images[experiment.baseline] = replace(own, links=links[:count])
-            images[copy] = replace(own, links=links[count:])
+            image = images[baseline]
+            images[baseline] = replace(image, links=image.links[:count])
+            images[copy] = replace(image, links=image.links[count:])
     placement = kind.place(experiment.cpus)
     cases = cases_of(experiment, suites)
     lent: Userland | None = None
     if request := experiment.machine.userland:
-        from kdyno.machines import userland
-
-        lent = userland.userland(request, cases, cache, fetching)
+        lent = _userland(request, cases, cache, fetching)
+    own, method = experiment.machine, metric_of(experiment)
     machine = kind.make(
         Setup(
             variants=variants,
             images=images,
             placement=placement,
-            memory_bytes=experiment.machine.memory_bytes,
-            timeout_s=experiment.machine.timeout_s,
-            cpus=experiment.machine.cpus,
+            memory_bytes=own.memory_bytes,
+            timeout_s=own.timeout_s,
+            cpus=own.cpus,
             cache=cache,
-            method=(method := metric_of(experiment)),
+            method=method,
             userland=lent,
-            hosts=experiment.machine.hosts or (experiment.machine.host,),
+            hosts=own.hosts or (own.host,),
             box=experiment.box,
         )
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An experiment, executed: checked, built, measured, judged; and a run, resumed.
+"""An experiment, executed: checked, built, measured, judged; a run, resumed; and what it will cost.
 
 The set-up of a run stands here once: ``check`` its sources, ``built_of`` them, a bench, and a
 ``session`` in which the machine is ours. Profiles are made in the same steps.
@@ -7,8 +7,11 @@ The set-up of a run stands here once: ``check`` its sources, ``built_of`` them, 
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
+import shutil
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +24,10 @@ from kdyno.errors import ToolError, UsageError, interruption
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.experiment.overrides import Overrides
 from kdyno.judge.pairs import Question
-from kdyno.kernels.build import BuildProgress
+from kdyno.kernels.build import LEAST_FREE_BYTES, BuildProgress
+from kdyno.kernels.image import find
+from kdyno.kernels.source import KERNEL_TREE_BYTES, fetch
+from kdyno.kernels.source import parse as parse_source
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
@@ -34,13 +40,13 @@ from kdyno.measure.bench import (
     metric_of,
     same_kernels,
     ticks_of,
-    tree_for_cases,
     tree_of,
 )
 from kdyno.measure.boot import with_fixed_work
 from kdyno.measure.builder import Built, Recipes, build_all, changed, check
-from kdyno.measure.extent import too_short
-from kdyno.measure.loop import Loop, Past, Status, choose, whole_cases
+from kdyno.measure.loop import CASE_S, Loop, Past, Status, choose, whole_cases
+from kdyno.reading.checked import values_in
+from kdyno.stats.effect import FEWEST_BLOCKS
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
 from kdyno.store.run import Note, Run, RunWriter, create_run, open_run, write_run
@@ -87,13 +93,14 @@ class Options:
 def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
     """Run ``experiment`` from its sources to its verdict."""
     notify = options.listener.notify
+    kind = KINDS[experiment.machine.kind]
     sandbox.require()
-    KINDS[experiment.machine.kind].place(experiment.cpus)
+    kind.place(experiment.cpus)
     check_machine(experiment, cases_of(experiment, suites))
     if short := too_short(experiment):
         notify(short)
     recipes, built = Recipes({}, {}), Built({})
-    if KINDS[experiment.machine.kind].builds:
+    if kind.builds:
         recipes = (
             options.prepared[0]
             if options.prepared
@@ -147,13 +154,13 @@ def _bench(
     experiment: Experiment, suites: Catalogue, recipes: Recipes, built: Built, options: Options
 ) -> Bench:
     """The tree that cases compile is the baseline's, or fetched where no kernel is built."""
-    if KINDS[experiment.machine.kind].builds:
-        tree = tree_of(experiment, recipes)
-    else:
-        tree = tree_for_cases(experiment, suites, options.cache, options.listener.fetching)
-    notify = options.listener.notify
-    fetching = options.listener.fetching
-    return bench_of(experiment, suites, built.images, tree, options.cache, notify, fetching)
+    listener, tree = options.listener, tree_of(experiment, recipes)
+    source = experiment.variants[0].source
+    builds = KINDS[experiment.machine.kind].builds
+    if not builds and source and any(case.tree for case in cases_of(experiment, suites)):
+        tree = fetch(parse_source(source), options.cache, listener.fetching).path
+    words = (options.cache, listener.notify, listener.fetching)
+    return bench_of(experiment, suites, built.images, tree, *words)
 
 
 def built_of(experiment: Experiment, recipes: Recipes, options: Options) -> Built:
@@ -191,13 +198,13 @@ def session(bench: Bench, what: str, options: Options) -> Iterator[None]:
 
 def interleaved(bench: Bench, notify: Callable[[str], None]) -> dict[str, object]:
     """How the run's variants will alternate, for its manifest; ``notify`` explains exceptions."""
-    choice = choose(bench, bench.experiment.measure.interleave)
-    whole = whole_cases(bench) if choice.way == "turns" else {}
-    if choice.why:
-        notify(f"one whole boot after the other, not by turns: {choice.why}")
+    way, why_boots = choose(bench, bench.experiment.measure.interleave)
+    whole = whole_cases(bench) if way == "turns" else {}
+    if why_boots:
+        notify(f"one whole boot after the other, not by turns: {why_boots}")
     for name, why in whole.items():
         notify(f"{name} is measured whole, not by turns: {why}")
-    return {"interleave": choice.way, "why_boots": choice.why, "whole": whole}
+    return {"interleave": way, "why_boots": why_boots, "whole": whole}
 
 
 def resume(
@@ -365,3 +372,135 @@ def probed(manifest: Manifest, flags: tuple[Flag, ...], emulator: str) -> Manife
     caveats = tuple(dict.fromkeys((*machine.caveats, *flags)))
     machine = machine.model_copy(update={"caveats": caveats, "emulator": emulator})
     return manifest.model_copy(update={"machine": machine})
+
+
+# What a run will cost, before anything of it is built.
+
+ASK_ABOVE = 64
+"""Variants beyond which a run is asked about first."""
+BUILD_S = 240.0
+"""A whole kernel on two cores; one that shares most of its objects is quicker."""
+BOOT_S = 0.3
+"""Start and power-off of a guest."""
+CASE_SHARE = 1.4
+"""Calibration and warm-up on top of a case's measured seconds."""
+IMAGE_BYTES = 60_000_000
+"""Of a kernel with what is kept beside it, where none was built here yet."""
+FETCH_BYTES = 160_000_000
+"""Of a kernel source, packed."""
+INSTALLED_BYTES = 600_000_000
+"""Of a distribution's kernel with its modules, and its package."""
+
+
+def kernels_of(experiment: Experiment) -> int:
+    """How many different images its variants take."""
+    kernels = {
+        replace(variant, name="", levels=(), cmdline="", sysctl=(), cpus=None)
+        for variant in experiment.variants
+        if not variant.image
+    }
+    return len(kernels)
+
+
+def block_s(experiment: Experiment, most_s: float = math.inf) -> float:
+    """Predicted seconds of one boot of every variant; ``most_s``: of a case in it."""
+    variants = len(experiment.variants) + experiment.measure.calibrate
+    cases_s = sum(min(use.seconds, most_s) * len(use.cases) for use in experiment.suites)
+    return variants * (BOOT_S + CASE_SHARE * cases_s)
+
+
+def measure_s(experiment: Experiment) -> float:
+    """Of the whole run; a case that runs a program takes as long as the program does."""
+    measure = experiment.measure
+    limit_s = math.inf if measure.max_minutes is None else 60 * measure.max_minutes
+    return min(measure.max_boots * block_s(experiment), limit_s)
+
+
+def question(experiment: Experiment) -> str | None:
+    """What to ask before a very large experiment; None for one that needs no asking."""
+    variants = len(experiment.variants) + experiment.measure.calibrate
+    kernels = kernels_of(experiment)
+    if variants <= ASK_ABOVE:
+        return None
+    return (
+        f"{experiment.name} has {variants} variants ({kernels} kernels to build): up to "
+        f"{kernels * BUILD_S / 3600:.1f} hours of building and "
+        f"{measure_s(experiment) / 3600:.1f} hours or more of measuring"
+    )
+
+
+def too_short(experiment: Experiment) -> str | None:
+    """What to say before a run whose budget ends before anything has an interval; None: none."""
+    measure = experiment.measure
+    if measure.metric != "time" or len(experiment.variants) + measure.calibrate < 2:
+        return None
+    if measure.max_boots < FEWEST_BLOCKS:
+        return (
+            f"max_boots = {measure.max_boots} ends before the first interval, which takes "
+            f"{FEWEST_BLOCKS} boots of each variant: every effect will be inconclusive"
+        )
+    most_s = math.inf if measure.interleave == "boots" else CASE_S
+    minutes = FEWEST_BLOCKS * block_s(experiment, most_s) / 60
+    if measure.max_minutes is None or minutes <= measure.max_minutes:
+        return None
+    cases = sum(len(use.cases) for use in experiment.suites)
+    fewer = int(cases * measure.max_minutes / minutes)
+    would = f"max_minutes = {math.ceil(minutes)}"
+    would += f", or {fewer} cases instead of {cases} (--case)," if fewer else ""
+    return (
+        f"max_minutes = {measure.max_minutes:g} may end before the first interval: "
+        f"{FEWEST_BLOCKS} boots of each variant take {minutes:.1f} minutes or more. {would} would "
+        "do"
+    )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run will need before and beside measuring."""
+
+    kernels: int
+    """Different images; a machine that boots nothing has none."""
+    cached: int
+    build_s: float
+    builds: int
+    """Builds of this cache that ``build_s`` is made from; 0: it is a guess."""
+    disk_bytes: int
+    """While it builds and afterwards."""
+    free_bytes: int
+    fetch: tuple[str, ...]
+    """Sources that would come over the network."""
+
+
+def cost(experiment: Experiment, recipes: Recipes, cache: Path) -> Cost:
+    """Of ``experiment``, overrides applied, with what the cache holds now. A build takes as long,
+    and as much, as those of this cache for the same architectures did, in the median."""
+    folder = next(path for path in (cache, *cache.parents) if path.exists())
+    free_bytes = shutil.disk_usage(folder).free
+    if not KINDS[experiment.machine.kind].builds:
+        return Cost(0, 0, 0.0, 0, 0, free_bytes, recipes.absent)
+    wanted = {recipe.digest: recipe for recipe in recipes.of.values()}
+    missing = sum(find(cache, recipe) is None for recipe in wanted.values())
+    unseen = kernels_of(experiment) - len(wanted) if recipes.absent else 0
+    archs = {recipe.arch.name for recipe in wanted.values()}
+    builds = list[tuple[float, int]]()
+    for record in (cache / "images").glob("*/build.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            data = values_in(record)
+            if data["inputs"]["arch"] in archs or not archs:
+                size_bytes = sum(file.stat().st_size for file in record.parent.iterdir())
+                builds.append((float(data["seconds"]), size_bytes))
+    seconds, sizes = map(statistics.median, zip(*builds or [(BUILD_S, IMAGE_BYTES)], strict=True))
+    building = missing + unseen
+    disk_bytes = building * sizes + (LEAST_FREE_BYTES if building else 0)
+    images = {variant.image for variant in experiment.variants}
+    for name in recipes.absent:
+        disk_bytes += INSTALLED_BYTES if name in images else KERNEL_TREE_BYTES + FETCH_BYTES
+    return Cost(
+        kernels=len(wanted) + unseen,
+        cached=len(wanted) - missing,
+        build_s=building * seconds,
+        builds=len(builds),
+        disk_bytes=int(disk_bytes),
+        free_bytes=free_bytes,
+        fetch=recipes.absent,
+    )

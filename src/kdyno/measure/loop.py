@@ -59,19 +59,13 @@ def draw_of(seed: int, block: int) -> int:
     return random.Random(f"{seed}:{block}:draw").randrange(1, 1 << 31)
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How the variants of a block alternate, and what people are to know of it."""
+def choose(bench: Bench, interleave: str) -> tuple[Literal["boots", "turns"], str]:
+    """(how the variants of a block alternate, why not by turns where ``auto`` would have them).
 
-    way: Literal["boots", "turns"]
-    why: str = ""
-    """Why not by turns, where ``auto`` would have."""
-
-
-def choose(bench: Bench, interleave: str) -> Choice:
-    """For the experiment's ``interleave``. UsageError where it is turns and they are impossible."""
+    UsageError where ``interleave`` is turns and they are impossible.
+    """
     if interleave == "boots" or (bench.undisturbed and interleave == "auto"):
-        return Choice("boots")
+        return "boots", ""
     need = bench.machine.footprint()
     together = need.each_bytes * len(bench.variants)
     reasons = [why_whole(case) for case in bench.cases]
@@ -90,10 +84,10 @@ def choose(bench: Bench, interleave: str) -> Choice:
             "at a time"
         )
     else:
-        return Choice("turns")
+        return "turns", ""
     if interleave == "turns":
         raise UsageError(f'[measure] interleave = "turns": {why}')
-    return Choice("boots", why if len(bench.variants) > 1 else "")
+    return "boots", why if len(bench.variants) > 1 else ""
 
 
 def whole_cases(bench: Bench) -> dict[str, str]:

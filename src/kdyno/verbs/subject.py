@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # SQLAlchemy, for those who have a store
 _address_of_store: Callable[[], str | None] = deferred("kdyno.store.database.address:configured")
 _shared: Callable[[str], Shared] = deferred("kdyno.store.database.shared:Shared")
 _vocabulary = deferred("kdyno.measure.vocabulary:vocabulary")
-_question: Callable[[Experiment], str | None] = deferred("kdyno.measure.extent:question")
+_question: Callable[[Experiment], str | None] = deferred("kdyno.measure.execution:question")
 _RUNS_OFFERED = 20
 _LEFT_OUT_SHOWN = 5
 

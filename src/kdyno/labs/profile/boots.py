@@ -213,7 +213,7 @@ def _blocks(
     if operations is None:
         operations = calibrated(bench, request.seconds, log)
     jobs = fixed_jobs(bench, operations, request.seconds)
-    in_turns = choose(bench, bench.experiment.measure.interleave).way == "turns"
+    in_turns = choose(bench, bench.experiment.measure.interleave)[0] == "turns"
     why_whole = whole_cases(bench)
     notes = [_TURNS_NOTE] if in_turns and len(why_whole) < len(bench.cases) else []
     if in_turns and why_whole:
