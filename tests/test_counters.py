@@ -20,7 +20,7 @@ from kdyno.experiment import loader
 from kdyno.experiment.model import COUNTERS, HARDWARE_COUNTERS
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
-from kdyno.machines import counters, emulator
+from kdyno.machines import emulator, facts
 from kdyno.machines.emulator import Emulator
 from kdyno.machines.guest import handed
 from kdyno.machines.kinds import KINDS
@@ -154,7 +154,7 @@ def test_a_counter_is_what_repetitions_report(program: Path) -> None:
     assert "without one event of the metric" in getattr(syscall, "reason", "")
 
 
-@pytest.mark.skipif(not counters.why_no_pmu(), reason="this machine has hardware counters")
+@pytest.mark.skipif(not facts.why_no_pmu(), reason="this machine has hardware counters")
 def test_what_this_cpu_does_not_count_ends_the_job_before_its_first_case(program: Path) -> None:
     job = Job((CaseJob("s", "pipe", "pipe"),), counters=("cycles",))
     transcript = counted(program, job)
@@ -174,12 +174,12 @@ def machine(root: Path, *pmus: str, paranoid: str = "1") -> Path:
 
 def test_what_a_machine_shows_of_its_counters(tmp_path: Path) -> None:
     good = machine(tmp_path / "a", "cpu")
-    assert counters.why_no_pmu(good) == counters.why_paranoid(good) == ""
-    assert counters.why_no_pmu(machine(tmp_path / "b", "cpu_core", "cpu_atom")) == ""
+    assert facts.why_no_pmu(good) == facts.why_paranoid(good) == ""
+    assert facts.why_no_pmu(machine(tmp_path / "b", "cpu_core", "cpu_atom")) == ""
     bad = machine(tmp_path / "c", "software", paranoid="3")
-    assert "shows no hardware counters" in counters.why_no_pmu(bad)
-    assert "perf_event_paranoid is 3" in counters.why_paranoid(bad)
-    assert "without CONFIG_PERF_EVENTS" in counters.why_paranoid(tmp_path / "nothing")
+    assert "shows no hardware counters" in facts.why_no_pmu(bad)
+    assert "perf_event_paranoid is 3" in facts.why_paranoid(bad)
+    assert "without CONFIG_PERF_EVENTS" in facts.why_paranoid(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize(
@@ -204,15 +204,15 @@ def test_where_there_are_none_it_is_refused(
 def test_a_machine_without_them_is_an_error_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(emulator, "find", lambda: Emulator("qemu", "7.2.22"))
     monkeypatch.setattr(emulator, "why_no_kvm", lambda: "")
-    monkeypatch.setattr(counters, "why_no_pmu", lambda: "none here")
-    monkeypatch.setattr(counters, "why_paranoid", lambda: "is 3")
+    monkeypatch.setattr(facts, "why_no_pmu", lambda: "none here")
+    monkeypatch.setattr(facts, "why_paranoid", lambda: "is 3")
     for kind in ("qemu", "host"):
         with pytest.raises(ToolError, match="cycles: none here"):
             KINDS[kind].check(Method(counters=("cycles", "page-faults")))
     KINDS["qemu"].check(Method(accel="tcg", counters=("page-faults",)))  # the guest's own kernel
     with pytest.raises(ToolError, match="page-faults: is 3"):
-        counters.check(("page-faults",), here=True)
-    monkeypatch.setattr(counters, "why_no_pmu", lambda: "")
+        facts.check_counters(("page-faults",), here=True)
+    monkeypatch.setattr(facts, "why_no_pmu", lambda: "")
     KINDS["qemu"].check(Method(counters=("cycles",)))
 
 

@@ -451,9 +451,9 @@ def test_a_guest_is_stopped_and_goes_on_by_the_monitor(stack: ExitStack) -> None
     stop = {"timestamp": {"seconds": 1795372208, "microseconds": 596482}, "event": "STOP"}
     go_on = {"timestamp": {"seconds": 1795372208, "microseconds": 288943}, "event": "RESUME"}
     one = fake(stack, stop=[stop, {"return": {}}], cont=[go_on, {"return": {}}])
-    one.monitor.stop()
-    one.monitor.go_on()
-    one.monitor.stop()
+    one.monitor.hold(True)
+    one.monitor.hold(False)
+    one.monitor.hold(True)
     assert one.asked == ["qmp_capabilities", "stop", "cont", "stop"]
 
 
@@ -469,15 +469,15 @@ def test_an_error_silence_nonsense_and_a_flood_are_no_answer(
         (b"x" * (1 << 20), {}, "no whole line"),
     ):
         with pytest.raises(NoAnswer, match=message):
-            fake(stack, greeting, **answers).monitor.stop()
+            fake(stack, greeting, **answers).monitor.hold(True)
     monkeypatch.setattr(Monitor, "LIMIT_S", 0.05)
     with pytest.raises(NoAnswer):
-        fake(stack, stop=[]).monitor.stop()
+        fake(stack, stop=[]).monitor.hold(True)
     near, far = socket.socketpair()
     far.close()
     gone = Monitor(near)
     with pytest.raises(NoAnswer):
-        gone.stop()
+        gone.hold(True)
     gone.close()
 
 
@@ -506,7 +506,7 @@ def test_a_session_with_a_monitor_is_paused_by_it_once_and_closes_it(stack: Exit
         guest.close()
     assert one.asked == ["qmp_capabilities", "stop", "cont"]
     with pytest.raises(NoAnswer, match="Bad file descriptor"):
-        one.monitor.stop()
+        one.monitor.hold(True)
 
 
 def test_a_guest_whose_monitor_does_not_answer_is_ended(stack: ExitStack) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from kdyno import sandbox, whole
 from kdyno.command import capture
 from kdyno.kernels.compiler import missing_clang
-from kdyno.machines import counters, emulator
+from kdyno.machines import emulator, facts
 from kdyno.machines.process import ENVIRONMENT
 from kdyno.paths import cache_root, data_root
 
@@ -54,7 +54,7 @@ _OWN: Mapping[str, Callable[[], str | None]] = {
     "disk space": _space,
     "clang": missing_clang,
     "QEMU": emulator.missing,
-    "hardware counters": counters.missing,
+    "hardware counters": facts.missing_counters,
 }
 
 

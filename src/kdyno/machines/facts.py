@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""The host's word: what the machine was doing around a boot. A few small reads of /proc."""
+"""The host's word: what the machine is, what it was doing around a boot, which counters it has.
+
+A few small reads of /proc and /sys. guest/counters.c counts; what is seen here costs nothing and is
+said before anything begins, and a guest's first word is whether it was right.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+from kdyno.errors import ToolError
+from kdyno.experiment.model import HARDWARE_COUNTERS
 
 Facts = dict[str, float | str]
 
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True)
-class CpuTimes:
-    """Seconds since the host's start, for one CPU: busy (without steal), steal, idle."""
-
-    busy_s: float
-    steal_s: float
-    idle_s: float
+CpuTimes = tuple[float, float]
+"""Seconds since the host's start, of one CPU: busy (without steal), and steal."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,8 @@ def times(stat: str) -> tuple[dict[int, CpuTimes], int]:
         words = line.split()
         if len(words) >= 9 and words[0].startswith("cpu") and words[0][3:].isdigit():
             times = [int(word) * _TICK_S for word in words[1:9]]
-            user, nice, system, idle, iowait, irq, softirq, steal = times
-            busy = user + nice + system + irq + softirq
-            cpus[int(words[0][3:])] = CpuTimes(busy, steal, idle + iowait)
+            user, nice, system, _idle, _iowait, irq, softirq, steal = times
+            cpus[int(words[0][3:])] = (user + nice + system + irq + softirq, steal)
         elif words[:1] == ["procs_running"]:
             running = int(words[1])
     return cpus, running
@@ -72,19 +74,17 @@ def between(before: Moment, after: Moment, guest_cpus: frozenset[int], guest_cpu
     Ticks are 1/100 s, so a short boot's figures are coarse.
     """
 
-    def gone(cpus: frozenset[int], name: str) -> float:
-        return sum(
-            float(getattr(after.cpus[cpu], name) - getattr(before.cpus[cpu], name))
-            for cpu in cpus
-            if cpu in before.cpus and cpu in after.cpus
-        )
-
-    others = frozenset(after.cpus) - guest_cpus
+    steal_s = guest_s = others_s = 0.0
+    for cpu in before.cpus.keys() & after.cpus.keys():
+        busy_s = after.cpus[cpu][0] - before.cpus[cpu][0]
+        steal_s += after.cpus[cpu][1] - before.cpus[cpu][1]
+        guest_s += busy_s if cpu in guest_cpus else 0.0
+        others_s += busy_s if cpu not in guest_cpus else 0.0
     return {
-        "steal_s": round(gone(frozenset(after.cpus), "steal_s"), 3),
-        "guest_cpus_busy_s": round(gone(guest_cpus, "busy_s"), 3),
-        "guest_cpus_others_s": round(max(0.0, gone(guest_cpus, "busy_s") - guest_cpu_s), 3),
-        "other_cpus_busy_s": round(gone(others, "busy_s"), 3),
+        "steal_s": round(steal_s, 3),
+        "guest_cpus_busy_s": round(guest_s, 3),
+        "guest_cpus_others_s": round(max(0.0, guest_s - guest_cpu_s), 3),
+        "other_cpus_busy_s": round(others_s, 3),
     }
 
 
@@ -129,8 +129,8 @@ def _text(path: Path) -> str | None:
 
 def _number(path: Path) -> float | None:
     try:
-        return float(path.read_text())
-    except (OSError, ValueError):
+        return float(_text(path) or "")
+    except ValueError:
         return None
 
 
@@ -141,3 +141,49 @@ def available_bytes() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) << 10
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+_PMUS = ("cpu", "cpu_core")
+"""The first is a CPU's, the second of one that has fast and slow cores."""
+_MOST_PARANOID = 1
+"""Up to this an ordinary user counts what happens in the kernel."""
+
+
+def why_no_pmu(root: Path = Path("/")) -> str:
+    """Empty where the CPU's own counters can be reached."""
+    devices = root / "sys/bus/event_source/devices"
+    if any((devices / name).exists() for name in _PMUS):
+        return ""
+    what = "this CPU, or the virtual machine that it belongs to, shows no hardware counters"
+    return f"{what} (no {_PMUS[0]} in {devices})"
+
+
+def why_paranoid(root: Path = Path("/")) -> str:
+    """Empty where a case, which has no rights of root's, may count in the kernel."""
+    level = _number(root / "proc/sys/kernel/perf_event_paranoid")
+    if level is None:
+        return "this kernel is without CONFIG_PERF_EVENTS"
+    if level <= _MOST_PARANOID:
+        return ""
+    what = f"kernel.perf_event_paranoid is {level:g}, and counting in the kernel takes"
+    return f"{what} {_MOST_PARANOID} or less: sudo sysctl kernel.perf_event_paranoid=1"
+
+
+def missing_counters() -> str | None:
+    """For doctor: None where all of them can be counted."""
+    return why_no_pmu() or why_paranoid() or None
+
+
+def check_counters(names: Sequence[str], *, here: bool, sandboxed: bool = True) -> None:
+    """ToolError where one of them cannot be counted. here: cases run under this machine's own
+    kernel."""
+    hardware = [name for name in names if name in HARDWARE_COUNTERS]
+    refuse_counters(hardware, why_no_pmu() if hardware else "")
+    if names and here and (sandboxed or os.geteuid() != 0):
+        refuse_counters(names, why_paranoid())
+
+
+def refuse_counters(names: Iterable[str], why: str) -> None:
+    """ToolError where there is a reason: known beforehand, or a guest's that did nothing else."""
+    if why:
+        raise ToolError(f"[measure] counters, metric: {', '.join(names)}: {why}")

@@ -279,10 +279,6 @@ class Boot(Plan, ABC):
         """
         return self.draw
 
-    def scatter_words(self) -> list[str]:
-        """For the kernel's command line, where init reads it."""
-        return [f"kdyno.scatter={self.scatter}"] if self.scatter else []
-
 
 def boot(request: Boot, listener: Listener = lambda _case: None) -> Outcome:
     """Boot once, let the guest work its job off, and give the record; whatever it does.

@@ -14,7 +14,7 @@ from typing import Any
 
 from kdyno import sandbox
 from kdyno.errors import UsageError
-from kdyno.machines import counters
+from kdyno.machines import facts
 from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, start, tail
 from kdyno.machines.machine import (
     Can,
@@ -184,7 +184,7 @@ def running(root: Path = Path("/")) -> Running:
 
 def check(method: Method) -> None:
     only_times(NAME, CAN, method)
-    counters.check(method.counted, here=True, sandboxed=sandbox.require())
+    facts.check_counters(method.counted, here=True, sandboxed=sandbox.require())
 
 
 class Host(Machine):
@@ -212,7 +212,8 @@ class Host(Machine):
         method = self._setup.method
         if method.counted:
             job = Job(counters=method.counters, metric=method.counter)
-            counters.probed(method.counted, run_to_end(self.open(Plan("", job)), self.clock))
+            outcome = run_to_end(self.open(Plan("", job)), self.clock)
+            facts.refuse_counters(method.counted, outcome.transcript.fatal or "")
 
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
         setup = self._setup

@@ -177,16 +177,6 @@ def printable_words(cmdline: str) -> list[str]:
     return words
 
 
-def used_s(pids: Iterable[int]) -> float:
-    """CPU seconds that these processes and their children had, those that ended too; by ticks."""
-    ticks = 0
-    for pid in pids:
-        with suppress(OSError, ValueError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 class CpuTime:
     """Of all threads of these processes, as they are now; those that come later are not counted.
 
@@ -239,33 +229,27 @@ class Monitor:
         self._unread = b""
         self._greeted = False
 
-    def stop(self) -> None:
-        self._ask("stop")
-
-    def go_on(self) -> None:
-        self._ask("cont")
-
-    def close(self) -> None:
-        self._own.close()
-
-    def _ask(self, command: str) -> None:
+    def hold(self, still: bool) -> None:
+        """It stands still, or goes on, when this returns. NoAnswer."""
         until_s = time.monotonic() + self.LIMIT_S
+        commands = ["stop" if still else "cont"]
         try:
             if not self._greeted:
                 if "QMP" not in self._line(until_s):
                     raise NoAnswer("it did not greet")
-                self._execute("qmp_capabilities", until_s)
+                commands.insert(0, "qmp_capabilities")
+            for command in commands:
+                self._own.settimeout(max(0.001, until_s - time.monotonic()))
+                self._own.sendall(json.dumps({"execute": command}).encode() + b"\n")
+                while "return" not in (answer := self._line(until_s)):
+                    if "event" not in answer:
+                        raise NoAnswer(f"{command}: {json.dumps(answer)[:200]}")
                 self._greeted = True
-            self._execute(command, until_s)
         except OSError as problem:
-            raise NoAnswer(f"{command}: {problem}") from None
+            raise NoAnswer(f"{commands[-1]}: {problem}") from None
 
-    def _execute(self, command: str, until_s: float) -> None:
-        self._own.settimeout(max(0.001, until_s - time.monotonic()))
-        self._own.sendall(json.dumps({"execute": command}).encode() + b"\n")
-        while "return" not in (answer := self._line(until_s)):
-            if "event" not in answer:
-                raise NoAnswer(f"{command}: {json.dumps(answer)[:200]}")
+    def close(self) -> None:
+        self._own.close()
 
     def _line(self, until_s: float) -> dict[str, object]:
         while b"\n" not in self._unread:
@@ -278,13 +262,10 @@ class Monitor:
                 raise NoAnswer("it hung up")
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
-        try:
-            answer = values(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise NoAnswer(f"not an object: {line[:100]!r}")
-        return answer
+        with suppress(ValueError):
+            if isinstance(answer := values(line), dict):
+                return answer
+        raise NoAnswer(f"not an object: {line[:100]!r}")
 
 
 @dataclass(frozen=True)
@@ -425,7 +406,12 @@ class ProcessSession:
         return self._cpu.ns()
 
     def used_s(self) -> float:
-        return 0.0 if self.ended else used_s(_family(self._process.pid))
+        ticks = 0
+        for pid in () if self.ended else _family(self._process.pid):
+            with suppress(OSError, ValueError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, fields[11:15]))  # its own, and its children's that ended
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def pause(self) -> None:
         if not (self._paused or self.ended):
@@ -447,7 +433,7 @@ class ProcessSession:
                     os.killpg(group, signal.SIGSTOP if still else signal.SIGCONT)
         elif not self.ended:
             try:
-                self._monitor.stop() if still else self._monitor.go_on()
+                self._monitor.hold(still)
             except NoAnswer:
                 self.stop("no-answer")
 

@@ -19,7 +19,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import HARDWARE_COUNTERS, NATIVE_COPIES
 from kdyno.kernels.image import Image
 from kdyno.kernels.scheduler import Scheduler
-from kdyno.machines import counters, emulator
+from kdyno.machines import emulator, facts
 from kdyno.machines.cpus import apart, first
 from kdyno.machines.emulator import COUNTS, FUNCTIONS, TALLY, Emulator, Plugin, Way, library
 from kdyno.machines.guest import Boot, Built, Diagnosis, Ground, handed, start, tail
@@ -376,7 +376,7 @@ class QemuBoot(Boot):
             *("kdyno.machine=qemu", f"kdyno.job=/{_JOB}"),
             *(_INSTALLED if self.modules is not None else ()),
             *([f"kdyno.counts={chance.shift}"] if self.way == "count" else []),
-            *self.scatter_words(),
+            *([f"kdyno.scatter={self.scatter}"] if self.scatter else []),
             *([f"kdyno.scheduler={self.scheduler.name}"] if self.scheduler else []),
             *printable_words(self.cmdline),
             *chance.words.split(),
@@ -393,7 +393,7 @@ def check(method: Method) -> None:
     if method.counters and (way in emulator.SHIFTS or (hardware and way != "kvm")):
         what = "an emulated CPU has none" if way == "tcg" else "they go with time, under KVM"
         raise UsageError(f"[measure] counters = {json.dumps(hardware or method.counters)}: {what}")
-    counters.check(hardware, here=False)
+    facts.check_counters(hardware, here=False)
     if method.userland:
         from kdyno.machines import userland
 
@@ -492,7 +492,8 @@ class Qemu(Built):
             limit_s = _PROBE_S if self._way == "kvm" else None
             job = Job(counters=self._setup.method.counters)
             outcome = run_to_end(self.open(Plan(name, job), limit_s=limit_s), self.clock)
-            counters.probed(job.counters, outcome)
+            if job.counters:
+                facts.refuse_counters(job.counters, outcome.transcript.fatal or "")
             host, hello = outcome.host, outcome.transcript.hello
             if host.status == "ok":
                 routine = self._setup.variants[name].memcpy

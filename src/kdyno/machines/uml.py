@@ -86,7 +86,7 @@ class UmlBoot(Boot):
             *(["seccomp=on"] if self.mode == "seccomp" else []),
             *([f"ubd0={disk}"] if ground.disk is not None else []),
             *(f"init={program}", f"kdyno.job={job_file}"),
-            *self.scatter_words(),
+            *([f"kdyno.scatter={self.scatter}"] if self.scatter else []),
             *printable_words(self.cmdline),
         ]
         descriptors = [to for _, to in outputs]
