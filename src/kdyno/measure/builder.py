@@ -92,11 +92,9 @@ def check(
 ) -> Recipes:
     """Fetch the sources, work out every recipe, and find all that is wrong with them.
 
-    Patches are applied to copies here, compilers and CPU features looked up, flags tried on an
-    empty file, sysctls looked for in the source, configurations made by Kconfig. UsageError with
-    every mistake, before anything is built. fetching: False leaves out variants whose source would
-    have to come from elsewhere. new: of an experiment that has no run yet, two variants have to
-    differ.
+    UsageError with every mistake, before anything is built. fetching: False leaves out variants
+    whose source would have to come from elsewhere. new: of an experiment that has no run yet, two
+    variants have to differ.
     """
     mistakes = experiment.mistakes()
     trees: dict[str, Tree | None] = {}
@@ -137,17 +135,14 @@ def check(
         except UsageError as problem:
             mistakes.add(_place(variant, "source", mistakes), str(problem))
         try:
-            if (tree := trees[variant.source]) is not None:
-                flags = f"{variant.cflags} {FLAG}".strip()
-                linked = replace(variant, cflags=flags) if experiment.measure.layouts else variant
-                recipe = _with_own_config(experiment, linked, tree, cache, refresh, fetching)
-                if recipe is None:
-                    trees["the configuration of the box"] = None
-                    continue
+            if (tree := trees[variant.source]) is None:
+                identify(variant.compiler)
+            elif recipe := _recipe(experiment, variant, tree, cache, refresh, fetching):
                 recipes[variant.name] = recipe
                 _refuse_small_xstate(variant, recipe)
             else:
-                identify(variant.compiler)
+                trees["the configuration of the box"] = None
+                continue
         except UsageError as problem:
             mistakes.add(_place(variant, problem.key or "patches", mistakes), str(problem))
             continue
@@ -158,18 +153,7 @@ def check(
         notes += _check_twins(experiment, mistakes)
     mistakes.raise_any()
     absent = [name for name, part in (*trees.items(), *shipped.items()) if part is None]
-    images = {
-        variant.name: image
-        for variant in experiment.variants
-        if (image := shipped.get(variant.image))
-    }
-    firsts: dict[object, str] = {}
-    for each in experiment.variants:
-        if each.name in images:
-            image = images[each.name]
-            alike = (image.digest, each.cmdline, each.sysctl, each.cpus, each.program_bits)
-            if (first := firsts.setdefault(alike, each.name)) != each.name:
-                notes.append(f"{each.name} is the same kernel as {first}: both are {each.image}")
+    images = {v.name: image for v in experiment.variants if (image := shipped.get(v.image))}
     return Recipes(recipes, skipped, tuple(dict.fromkeys(notes)), tuple(absent), images)
 
 
@@ -212,37 +196,24 @@ def _installed_image(
             )
 
 
-def _with_own_config(
-    experiment: Experiment,
-    variant: Variant,
-    tree: Tree,
-    cache: Path,
-    refresh: bool,
-    fetching: bool,
+def _recipe(
+    experiment: Experiment, variant: Variant, tree: Tree, cache: Path, refresh: bool, fetching: bool
 ) -> Recipe | None:
     """Its recipe, on top of the machine's own configuration where ``config`` names that; None
     where the machine would have to be asked. UsageError for a machine that has none."""
-    machine = experiment.machine
-    owner = next(
-        (
-            kind
-            for kind in KINDS.values()
-            for part in variant.config
-            if kind.own_name == part.origin
-        ),
-        None,
-    )
-    recipe = recipe_of(variant, tree)
-    if owner is None:
-        return recipe
-    if owner.name != machine.kind:
+    if experiment.measure.layouts:
+        variant = replace(variant, cflags=f"{variant.cflags} {FLAG}".strip())
+    machine, recipe = experiment.machine, recipe_of(variant, tree)
+    origins = {part.origin for part in variant.config}
+    owner = next((kind for kind in KINDS.values() if kind.own_name in origins), None)
+    hosts = machine.hosts or (machine.host,)
+    if owner is not None and owner.name != machine.kind:
         raise UsageError(
             f'variant {variant.name!r}: config = ["{owner.fragment}"] is the configuration of '
             f'{owner.label}; it goes with [machine] kind = "{owner.name}"',
             key="config",
         )
-    hosts = machine.hosts or (machine.host,)
-    if not hosts[0]:  # which is refused elsewhere
+    if owner is None or not hosts[0]:  # no name: refused elsewhere
         return recipe
     try:
         config, lsmod = owner.own_config(hosts, cache, refresh, fetching)
@@ -268,23 +239,23 @@ def _check_bootable(
         recipe = recipes.get(variant.name)
         config = final_config(cache, recipe) if recipe else None
         if config is not None and (lost := unmet(needs, config)):
-            mistakes.add(
-                _place(variant, "config", mistakes),
-                f"variant {variant.name!r} would not start on {kind.label}: without "
-                f"{', '.join(wish.option for wish, _value in lost[:6])}"
-                f'{" and others" if len(lost) > 6 else ""}. config = ["{kind.fragment}"] begins '
-                "with the configuration of its own kernel",
-            )
+            options = [wish.option for wish, _value in lost]
+            names = ", ".join(options[:6]) + (" and others" if len(options) > 6 else "")
+            text = f"variant {variant.name!r} would not start on {kind.label}: without {names}. "
+            text += f'config = ["{kind.fragment}"] begins with the configuration of its own kernel'
+            mistakes.add(_place(variant, "config", mistakes), text)
 
 
 def _place(variant: Variant, key: str, mistakes: Mistakes) -> KeyPath:
     """Where the file gives ``key`` to the variant: in its own table, a level, or [kernel]."""
-    tables: list[KeyPath] = [("variant", variant.name)]
-    for factor, level in variant.levels:
-        tables.append(("variant", level) if factor == VARIANT else ("factor", factor, level))
-    tables += [("variant", variant.name.partition("+")[0]), ("kernel",)]
     has = mistakes.positions.has
-    own = next((table for table in tables if has(table)), tables[0])
+    tables: list[KeyPath] = [
+        ("variant", variant.name),
+        *(("variant", b) if a == VARIANT else ("factor", a, b) for a, b in variant.levels),
+        ("variant", variant.name.partition("+")[0]),
+        ("kernel",),
+    ]
+    own = next(filter(has, tables), tables[0])
     return next(((*table, key) for table in tables if has((*table, key))), own)
 
 
@@ -304,13 +275,9 @@ def _check_words(variant: Variant, recipe: Recipe | None, mistakes: Mistakes) ->
         files = recipe.changes.files.values()
         patched = any(b'"%b"' % last in (content or b"") for content in files)
         if not patched and not has_sysctl(tree, name):
-            near = nearest_sysctl(tree, name)
-            hint = f"; nearest: {near}" if near else ""
-            mistakes.add(
-                _place(variant, "sysctl", mistakes),
-                f"the source has no sysctl {name}: no code of it names {last.decode()!r}{hint}",
-                value=name,
-            )
+            text = f"the source has no sysctl {name}: no code of it names {last.decode()!r}"
+            text += f"; nearest: {near}" if (near := nearest_sysctl(tree, name)) else ""
+            mistakes.add(_place(variant, "sysctl", mistakes), text, value=name)
 
 
 def _check_options(
@@ -363,16 +330,14 @@ def _check_twins(experiment: Experiment, mistakes: Mistakes) -> list[str]:
     for variant in experiment.variants:
         first = firsts.setdefault(replace(variant, name="", levels=(), best=()), variant)
         text = f"{variant.name} is the same kernel as {first.name}"
-        if first is variant:
-            continue
-        if variant.all_routines:
+        if first is not variant and variant.all_routines:
             routines = ", ".join(f"{k} = {v}" for k, v in variant.all_routines.items())
             notes.append(f"{text} here: {routines}")
-            continue
-        mistakes.add(
-            ("variant", variant.name) if not variant.levels else ("factor", variant.levels[-1][0]),
-            f"{text}: nothing differs. For the noise floor set calibrate = true in [measure]",
-        )
+        elif first is not variant:
+            levels = variant.levels
+            place = ("factor", levels[-1][0]) if levels else ("variant", variant.name)
+            text += ": nothing differs. For the noise floor set calibrate = true in [measure]"
+            mistakes.add(place, text)
     return notes
 
 
@@ -382,10 +347,9 @@ def changed(experiment: Experiment, recipes: Recipes, before: Mapping[str, str])
     before: variant → identity. That of a variant with a scheduler is known when this is built too.
     """
     loaded = {variant.name for variant in experiment.variants if variant.scheduler is not None}
-    for name, digest in recipes.digests.items():
-        if name not in loaded and before.get(name, digest) != digest:
-            return name
-    return None
+    digests = recipes.digests.items()
+    new = (name for name, digest in digests if before.get(name, digest) != digest)
+    return next((name for name in new if name not in loaded), None)
 
 
 def build_all(
@@ -405,32 +369,30 @@ def build_all(
     images: dict[str, Image] = dict(recipes.installed)
     schedulers = {variant.name: variant.scheduler for variant in experiment.variants}
     failed: dict[str, str] = dict(recipes.skipped)
+    baseline, measure = experiment.baseline, experiment.measure
+    packed = KEXEC if KINDS[experiment.machine.kind].fragment else None
 
-    def make(name: str) -> None:
-        links = experiment.measure.layouts
-        if name == experiment.baseline and experiment.measure.calibrate:
-            links *= 2  # its copy is the same code, linked otherwise
-        recipe = recipes.of[name]
-        packed = KEXEC if KINDS[experiment.machine.kind].fragment else None
+    def make(name: str, recipe: Recipe) -> None:
+        # The baseline's copy is the same code, linked otherwise.
+        links = measure.layouts * (1 + (name == baseline and measure.calibrate))
         image = build(
             recipe, cache, name=name, jobs=jobs, report=report, links=links, extract=packed
         )
         if source := schedulers.get(name):
-            tree, kernel = recipe.tree, image.kernel
-            program = scheduler.build(source, tree, kernel, image.digest, cache)
+            program = scheduler.build(source, recipe.tree, image.kernel, image.digest, cache)
             image = replace(image, scheduler=program)
         images[name] = image
 
-    def settle(name: str) -> None:
-        configure(recipes.of[name], cache, name=name, report=report)
+    def settle(name: str, recipe: Recipe) -> None:
+        configure(recipe, cache, name=name, report=report)
 
     for step in (settle, make):
-        for name in sorted(recipes.of, key=lambda name: name != experiment.baseline):
+        for name, recipe in sorted(recipes.of.items(), key=lambda item: item[0] != baseline):
             try:
                 if name not in failed:
-                    step(name)
+                    step(name, recipe)
             except BuildError as problem:
-                if name == experiment.baseline:
+                if name == baseline:
                     raise
                 failed[name] = str(problem)
                 notify(str(problem))
@@ -444,12 +406,11 @@ def _refuse_small_xstate(variant: Variant, recipe: Recipe) -> None:
     host for the size.
     """
     path = "arch/x86/um/user-offsets.c"
-    changed = recipe.changes.files.get(path)
-    original = recipe.tree.path / path
-    if not variant.arch.startswith("um") or (changed is None and not original.is_file()):
-        return
-    text = changed if changed is not None else original.read_bytes()
-    if cpu.has_amx() and b"HOST_FP_SIZE, 2696" in text:
+    original, text = recipe.tree.path / path, recipe.changes.files.get(path)
+    if text is None and original.is_file():
+        text = original.read_bytes()
+    small = variant.arch.startswith("um") and b"HOST_FP_SIZE, 2696" in (text or b"")
+    if small and cpu.has_amx():
         raise UsageError(
             f"variant {variant.name!r}: User Mode Linux {recipe.tree.version} cannot run on a CPU "
             "with AMX: it keeps 2696 bytes of registers a process, AMX needs 11008. "
