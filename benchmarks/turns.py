@@ -148,17 +148,15 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
             data = gathered[way].samples()
             beside_s = (spent_s[way] - inside_s) / block if block else 1.0
             rounds = effort(setup, question, data, beside_s)
-            boots = turns.measure(
-                setup, order, f"1:{block}", first_index=0, block=block, draw=draw, effort=rounds
-            )
+            plans = [plan_of(setup, name, turns=True, draw=draw, block=block) for name in order]
+            boots = turns.measure(setup, plans, f"1:{block}", first_index=0, effort=rounds)
             for record, _ in boots:
                 gathered[way].add(record)
                 inside_s += record.host.inside_s or 0.0
         else:
             for name in order:
-                gathered[way].add(
-                    booting.measure(setup, [name], first_index=0, block=block, draw=draw)[0][0]
-                )
+                plan = plan_of(setup, name, draw=draw, block=block)
+                gathered[way].add(booting.measure(setup, [plan], first_index=0)[0][0])
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
     effects = {way: raw_effects(gathered[way].samples(), question, ()) for way in WAYS}

@@ -335,7 +335,7 @@ def test_neither_the_others_of_a_group_nor_kdyno_are_intruders() -> None:
     plans = [plan_of(made, name, turns=True) for name in made.variants]
     machine = made.machine
     members = [Member(plan, machine.open(plan), machine.clock, "2026-01-01") for plan in plans]
-    records = turns.records_of(made, members, [outcome, outcome], 0, 0, 9.0, 0.3)
+    records = turns.records_of(made, members, [outcome, outcome], 0, 9.0, 0.3)
     assert [boot.host.after["guest_cpus_others_s"] for boot, _ in records] == [1.1, 1.1]
 
 

@@ -25,7 +25,7 @@ from kdyno.machines.machine import Outcome
 from kdyno.machines.program import guest_program
 from kdyno.machines.qemu import Chance, Tallying
 from kdyno.measure import turns
-from kdyno.measure.bench import Bench, bench_of
+from kdyno.measure.bench import Bench, bench_of, plan_of
 from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.store.verdict import Verdict
@@ -370,7 +370,8 @@ def bench() -> Bench:
 
 def test_guests_take_turns_and_those_that_are_frozen_stand_still(bench: Bench) -> None:
     effort = {("unixbench", "pipe"): 0.05, ("run", "loop"): 0.2}
-    found = turns.measure(bench, NAMES, "1:0", first_index=0, block=0, draw=7, effort=effort)
+    plans = [plan_of(bench, name, turns=True, draw=7) for name in NAMES]
+    found = turns.measure(bench, plans, "1:0", first_index=0, effort=effort)
     boots = [record for record, _ in found]
     for boot in boots:
         assert boot.ok, boot.host

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import KDYNO, kdyno, uml_processes
@@ -20,7 +19,7 @@ from real_kernels import EXPERIMENT
 from kdyno.machines.machine import Plan
 from kdyno.machines.process import ProcessSession, _kernel_groups
 from kdyno.measure import turns
-from kdyno.measure.bench import Bench, bench_of
+from kdyno.measure.bench import Bench, bench_of, plan_of
 from kdyno.measure.builder import Built
 from kdyno.paths import cache_root
 from kdyno.store.boot import BootRecord
@@ -41,8 +40,8 @@ def bench(built: Built) -> Bench:
 def measured(
     bench: Bench, show: Callable[[str], None] = lambda _case: None
 ) -> list[tuple[BootRecord, bytes]]:
-    more: dict[str, Any] = {"first_index": 0, "block": 0, "draw": 7, "effort": SHORT, "show": show}
-    return turns.measure(bench, NAMES, "1:0", **more)
+    plans = [plan_of(bench, name, turns=True, draw=7) for name in NAMES]
+    return turns.measure(bench, plans, "1:0", first_index=0, effort=SHORT, show=show)
 
 
 def test_all_guests_of_a_group_do_the_same_rounds(bench: Bench) -> None:

@@ -52,11 +52,8 @@ def place(count: int, available: frozenset[int] | None = None) -> Placement:
 
 
 def first(placement: Placement, count: int = 1) -> Placement:
-    """The same with ``count`` CPUs for the guest, the highest; one for a kernel without SMP.
-
-    On several CPUs the UML kernel and its user process would hand over from one to the other at
-    every system call, which is several times slower.
-    """
+    """The same with ``count`` CPUs for the guest, the highest; one for a kernel without SMP: a UML
+    kernel and its user process would hand over between two at every system call."""
     return Placement(frozenset(sorted(placement.guest)[-count:]), placement.own)
 
 
@@ -85,17 +82,14 @@ def measuring(
     waited = False
     try:
         while (other := _taken(names, held)) is not None:
-            if not wait or not waited:
-                text = (
-                    f"{_holder(other)} is measuring on this machine, and two measurements disturb "
-                    "each other"
-                )
+            if not waited:
+                text = f"{_holder(other)} is measuring on this machine, and two measurements "
+                text += "disturb each other"
                 if _foreign(other):
                     text += f" ({DESPITE}=1 goes on beside other users)"
                 if not wait:
-                    raise ToolError(
-                        f"{text}. Wait until it ends, or leave out --no-wait to have {what} wait."
-                    )
+                    more = f"Wait until it ends, or leave out --no-wait to have {what} wait."
+                    raise ToolError(f"{text}. {more}")
                 tell(f"{text}; waiting for it to end")
                 waited = True
             time.sleep(1)
@@ -110,21 +104,19 @@ def _taken(names: list[str], held: list[socket.socket | int]) -> str | None:
     Who wants the machine keeps its name while others measure on some CPUs, so that no more of them
     begin. Each takes its own names first and then looks for the other's: never do both go on.
     """
-    if not held:
-        for name in names:
-            if not (_bound(name, held) and _locked(name, held)):
-                _release(held)
-                return name
+    for name in () if held else names:
+        if not (_bound(name, held) and _locked(name, held)):
+            _release(held)
+            return name
     if names == [_LOCK]:
-        there = [*(name[1:] for name in _sockets()), *_names(_file(_LOCK).parent)]
+        files = (path.name for path in _file(_LOCK).parent.glob("*"))
         cpu = re.compile(re.escape(_LOCK[1:]) + "-[0-9]+")
-        return next(
-            (f"\0{name}" for name in there if cpu.fullmatch(name) and _is_held(f"\0{name}")), None
-        )
-    if not _is_held(_LOCK):
-        return None
-    _release(held)
-    return _LOCK
+        there = filter(cpu.fullmatch, (*(name[1:] for name in _sockets()), *files))
+        return next((f"\0{name}" for name in there if _is_held(f"\0{name}")), None)
+    if _is_held(_LOCK):
+        _release(held)
+        return _LOCK
+    return None
 
 
 def _bound(name: str, held: list[socket.socket | int]) -> bool:
@@ -178,13 +170,6 @@ def _release(held: list[socket.socket | int]) -> None:
     while held:
         lock = held.pop()
         lock.close() if isinstance(lock, socket.socket) else os.close(lock)
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return []
 
 
 def _sockets() -> list[str]:

@@ -132,8 +132,7 @@ def diagnosis_of_job(
         }
         return Diagnosis(stopped, texts.get(stopped, f"stopped by kdyno: {stopped}"))
     if transcript.fatal:
-        text = f"the guest program refused the job: {transcript.fatal}"
-        return Diagnosis("job-refused", text)
+        return Diagnosis("job-refused", f"the guest program refused the job: {transcript.fatal}")
     if transcript.hello is None and sandboxed and "bwrap: " in console:
         return Diagnosis("sandbox", last)
     text = f"the job ended with status {ended.status}{': ' + last if last else ''}"
@@ -157,10 +156,6 @@ class Running:
         """A name for this very kernel and how it was booted: 32 hex digits."""
         text = "\\0".join((self.release, self.version, self.cmdline, self.config))
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
-
-    def to_json(self) -> dict[str, str]:
-        """For the run's folder."""
-        return {"kind": NAME, "digest": self.digest, **asdict(self)}
 
 
 def running(root: Path = Path("/")) -> Running:
@@ -205,7 +200,7 @@ class Host(Machine):
         return self._running.digest
 
     def described(self, variant: str) -> dict[str, Any]:
-        return dict(self._running.to_json())
+        return {"kind": NAME, "digest": self._running.digest, **asdict(self._running)}
 
     def probe(self, notice: Callable[[str], None]) -> None:
         """The kernel runs; whether it counts what is asked for is seen by an empty job."""

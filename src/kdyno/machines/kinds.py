@@ -20,7 +20,6 @@ class Kind:
 
     name: str
     label: str
-    """For people, in the middle of a sentence."""
     archs: tuple[str, ...]
     """What it boots; the first is the default."""
     memory: str = ""
@@ -82,13 +81,11 @@ def of_command_line(name: str, what: str) -> None:
     kinds = [kind.name for kind in KINDS.values() if kind.builds and not kind.remote]
     if name in kinds:
         return
-    more = ""
+    text = f"--machine {name!r}: {what} {' and '.join(kinds)}"
     if name in KINDS and KINDS[name].remote:
-        more = (
-            f". A {name} has a host: `kdyno run` takes it from an experiment with [machine] "
-            f'kind = "{name}" and host = "NAME"'
-        )
-    raise UsageError(f"--machine {name!r}: {what} {' and '.join(kinds)}{more}")
+        text += f". A {name} has a host: `kdyno run` takes it from an experiment with [machine] "
+        text += f'kind = "{name}" and host = "NAME"'
+    raise UsageError(text)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -104,11 +101,6 @@ KINDS: Mapping[str, Kind] = {
         # A kernel that is emulated begins with all of its memory.
         Kind("qemu", "QEMU", ("x86_64", "i386"), memory="512M"),
         Kind("box", "a machine of your own", ("x86_64",), remote=True, fragment="box"),
-        Kind(
-            "host",
-            "the machine's own kernel",
-            (),
-            no_images="has one kernel, the one that runs",
-        ),
+        Kind("host", "the machine's own kernel", (), no_images="has one kernel, the one that runs"),
     )
 }

@@ -36,6 +36,7 @@ CAN = Can(
     '[machine] kind = "qemu" does',
     counters="User Mode Linux has no perf events; kinds host, and qemu with KVM, count them",
 )
+_GUESTS_OWN = ("/dev", "/proc", "/run", "/sys")
 _CPUINFO = Path("/proc/cpuinfo")
 """All that UML reads of the host's /proc: the CPU's flags."""
 
@@ -54,13 +55,13 @@ class UmlBoot(Boot):
         kernel, program, job_file = "/tmp/linux", "/tmp/kdyno-guest", "/tmp/kdyno.job"
         work, disk = "/tmp", "/tmp/kdyno.disk"
         if (folder := ground.folder) is not None:
-            for own in ("/dev", "/proc", "/run", "/sys"):  # file systems of the guest's own
-                if folder.resolve().is_relative_to(own):
-                    raise UsageError(
-                        f"TMPDIR: {folder.parent.parent}: a guest has a {own} of its own and would "
-                        "not find its job there. With --no-sandbox TMPDIR has to be elsewhere, "
-                        "such as /var/tmp"
-                    )
+            # File systems of the guest's own.
+            if (own := Path(*folder.resolve().parts[:2])) in map(Path, _GUESTS_OWN):
+                raise UsageError(
+                    f"TMPDIR: {folder.parent.parent}: a guest has a {own} of its own and would not "
+                    "find its job there. With --no-sandbox TMPDIR has to be elsewhere, such as "
+                    "/var/tmp"
+                )
             kernel, program, work = str(self.kernel), str(self.program), str(folder)
             job_file, disk = f"{work}/kdyno.job", str(ground.disk)
             Path(job_file).write_bytes(job)
@@ -143,7 +144,6 @@ class Uml(Built):
         """With a warning where variants do not run in the same mode."""
         images = self._setup.images
         old = [name for name, image in images.items() if not supports_seccomp(image.kernel)]
-        kind = "ptrace-mode"
         if self._mode != "seccomp":
             text = "UML ran in ptrace mode: system calls cost more than in seccomp mode"
         elif not old:
@@ -151,12 +151,10 @@ class Uml(Built):
         elif len(old) == len(images):
             text = "these kernels know only UML's ptrace mode"
         else:
-            kind = "mixed-modes"
-            text = (
-                f"{', '.join(old)}: too old for UML's seccomp mode and ran in ptrace mode, the "
-                "others in seccomp mode; what crosses the system call boundary is not comparable"
-            )
-        return CAVEAT, Flag(kind=kind, text=text)
+            text = f"{', '.join(old)}: too old for UML's seccomp mode and ran in ptrace mode, the "
+            text += "others in seccomp mode; what crosses the system call boundary is not "
+            return CAVEAT, Flag(kind="mixed-modes", text=f"{text}comparable")
+        return CAVEAT, Flag(kind="ptrace-mode", text=text)
 
     def probe(self, notice: Callable[[str], None]) -> None:
         """How it runs user code: "seccomp" where the host allows it, else "ptrace", for all.

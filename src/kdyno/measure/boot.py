@@ -20,7 +20,7 @@ from kdyno import deferred
 from kdyno.errors import ToolError
 from kdyno.machines.machine import Alive, Listener, Outcome, Plan, run_to_end
 from kdyno.measure.bench import COUNT_S, PARTS, Bench, plan_of
-from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
+from kdyno.store.boot import BootFlag, BootJob, BootRecord, Sample
 from kdyno.store.manifest import Manifest
 from kdyno.suites import protocol as record
 from kdyno.suites import score as figure
@@ -116,15 +116,13 @@ def sample_flags(samples: Sequence[Sample]) -> tuple[BootFlag, ...]:
     counters had to take turns on the CPU."""
     flags = []
     for sample in samples:
+        name = f"{sample.suite}/{sample.case}"
         if isinstance(counted := sample.extra.get("multiplexed"), float):
-            text = f"{sample.suite}/{sample.case}: counted {counted:.0%} of the time, and scaled"
+            text = f"{name}: counted {counted:.0%} of the time, and scaled"
             flags.append(BootFlag(kind="multiplexed", text=text))
         share = sample.extra.get(figure.LOW_PARALLELISM)
         if isinstance(share, float) and share >= figure.LOW_PARALLELISM_PERCENT:
-            text = (
-                f"{sample.suite}/{sample.case}: parallelism fell below half of -j "
-                f"for {share:.0f} % of the time"
-            )
+            text = f"{name}: parallelism fell below half of -j for {share:.0f} % of the time"
             flags.append(BootFlag(kind="low-parallelism", text=text))
     return tuple(flags)
 
@@ -144,46 +142,36 @@ def boot(bench: Bench, plan: Plan, listener: Listener = lambda _case: None) -> O
 
 
 def measure(
-    bench: Bench,
-    names: Sequence[str],
-    *,
-    first_index: int,
-    block: int,
-    draw: int = 0,
-    layout: int = 0,
+    bench: Bench, plans: Sequence[Plan], *, first_index: int
 ) -> list[tuple[BootRecord, bytes]]:
-    """Boot each of these variants once, all at the same time; the records and the consoles."""
-    plans = [plan_of(bench, name, draw=draw, layout=layout, block=block) for name in names]
+    """Boot all of these at the same time; the records and the consoles."""
     machine, started = bench.machine, now()
     with Alive(machine.clock) as alive:
         for plan in plans:
             alive.add(machine.open(plan))
         alive.until_ended()
-    return [
-        record_of(bench, plan, outcome, outcome.host, first_index + at, block, started)
-        for at, (plan, outcome) in enumerate(zip(plans, alive.outcomes, strict=True))
-    ]
+    ended = enumerate(zip(plans, alive.outcomes, strict=True), first_index)
+    return [record_of(bench, plan, outcome, at, started) for at, (plan, outcome) in ended]
 
 
 def record_of(
     bench: Bench,
     plan: Plan,
     outcome: Outcome,
-    host: BootHost,
     index: int,
-    block: int,
     started: str,
     rounds: Mapping[int, Rounds] | None = None,
 ) -> tuple[BootRecord, bytes]:
     """For the store: a boot, and what it printed below the command that repeats it by hand."""
+    host = outcome.host
     samples = samples_of(bench.cases, outcome.transcript, bench.equipment.lacking, rounds)
     disturbed = () if bench.undisturbed else _disturbances(host)
     flags = (*host.flags, *disturbed, *sample_flags(samples))
     places = tuple(bench.machine.several())
     job = BootJob(
         index=index,
-        machine=places[block % len(places)] if places else "",
-        block=block,
+        machine=places[plan.block % len(places)] if places else "",
+        block=plan.block,
         variant=plan.variant,
         image=bench.machine.identity(plan.variant),
         command=outcome.command,

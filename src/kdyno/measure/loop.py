@@ -21,7 +21,7 @@ from kdyno.experiment.model import Measure
 from kdyno.judge.pairs import Pair, Question, rounds
 from kdyno.measure import boot as booting
 from kdyno.measure import turns
-from kdyno.measure.bench import Bench
+from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.turns import LEAST, LEAST_LONG, LONGEST_S, TURN_S, Effort, why_whole
 from kdyno.stats import stopping
 from kdyno.stats.effect import FEWEST_BLOCKS, PairedEffect
@@ -96,10 +96,10 @@ def whole_cases(bench: Bench) -> dict[str, str]:
 
 
 def effort(bench: Bench, question: Question, data: Samples, group_s: float) -> Effort:
-    """Seconds of each case in the next group, from what was seen so far.
+    """Seconds of each case in the next group, by spreads and prices so far only.
 
     group_s: seconds that a group takes beside its timed turns. Kalibera & Jones: as many rounds as
-    make the narrowest interval in a given time. By spreads and prices only.
+    make the narrowest interval in a given time.
     """
     members = max(2, len(bench.variants))
     own_s = group_s / max(1, len(question.cases))
@@ -182,7 +182,7 @@ class Loop:
     manifest: Manifest
     show: Callable[[Status], None]
     past: Past = field(default_factory=Past)
-    """Begins as what an earlier execution left."""
+    """At first what an earlier execution left."""
     failures: list[str] = field(default_factory=list)
     _effects: dict[Key, PairedEffect] = field(default_factory=dict)
     _progress: stopping.Progress | None = None
@@ -223,36 +223,33 @@ class Loop:
         perturbed = block > 0 if self.bench.counts else manifest.machine.scattered
         draw = draw_of(manifest.seed, block) if perturbed else 0
         layout = (manifest.seed + block) % measure.layouts if measure.layouts else 0
-        names = [name for name in self.manifest.blocks[block] if self._alive(name)]
-        if manifest.interleave == "turns":
+        in_turns, order = manifest.interleave == "turns", self.manifest.blocks[block]
+        bench = self.bench.without(self._done()) if self.bench.counts else self.bench
+        plans = {
+            name: plan_of(bench, name, turns=in_turns, draw=draw, layout=layout, block=block)
+            for name in order
+        }
+        if in_turns:
             spent_s = sum(boot.host.inside_s or 0.0 for boot in self.past.boots)
             blocks = max(1, len({boot.block for boot in self.past.boots}))
             beside_s = (self._spent_s() - spent_s) / blocks if self.past.boots else _GROUP_S
             boots = turns.measure(
-                self.bench,
-                names,
+                bench,
+                [plans[name] for name in order if self._alive(name)],
                 f"{manifest.seed}:{block}",
-                effort=effort(self.bench, self.question, self.past.gathered.samples(), beside_s),
+                effort=effort(bench, self.question, self.past.gathered.samples(), beside_s),
                 show=lambda case: self.show(self._status(block, "", case)),
                 first_index=self.past.next_index(),
-                block=block,
-                draw=draw,
-                layout=layout,
             )
             self._keep(boots)
             return
         complete = {boot.variant for boot in self.past.boots if boot.block == block}
-        left = [name for name in self.manifest.blocks[block] if name not in complete]
-        bench = self.bench.without(self._done()) if self.bench.counts else self.bench
+        left = [name for name in order if name not in complete]
         for at in range(0, len(left), self._at_once):
             if names := [name for name in left[at : at + self._at_once] if self._alive(name)]:
                 self.show(self._status(block, " and ".join(names), ""))
-                index = self.past.next_index()
-                self._keep(
-                    booting.measure(
-                        bench, names, first_index=index, block=block, draw=draw, layout=layout
-                    )
-                )
+                group, index = [plans[name] for name in names], self.past.next_index()
+                self._keep(booting.measure(bench, group, first_index=index))
 
     def _done(self) -> set[tuple[str, str]]:
         """(suite, case) that need no more boots: exact, or as precise as wanted, for every variant

@@ -2,8 +2,7 @@
 """A group: one guest of every variant, all alive at once, of which one works at a time.
 
 What a shared machine does changes within seconds. Guests that take turns of a few milliseconds
-see the same machine, and their ratios within a round say what the kernels differ by. From top to
-bottom: one guest, the turns of all guests, the rounds of a case, a group.
+see the same machine, and their ratios within a round say what the kernels differ by.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kdyno.machines.machine import Alive, Clock, Machine, Outcome, Plan, Session
-from kdyno.measure.bench import Bench, plan_of
+from kdyno.measure.bench import Bench
 from kdyno.measure.boot import Rounds, now, record_of
 from kdyno.store.boot import BootRecord
 from kdyno.suites import protocol as record
@@ -128,7 +127,7 @@ class Member:
         return self.took()
 
     def take_turn(self, operations: int, limit_s: float) -> None:
-        """Until it is over; ``took`` is to be called next, and may be so after others' turns."""
+        """``took`` is to be called next, and may be so after others' turns."""
         self._listen()
         self._records.clear()
         before_ns = self.session.cpu_ns()
@@ -178,8 +177,8 @@ class Size:
 def turns(present: Sequence[Member], size: Size) -> dict[str, int]:
     """One turn of each, one after the other; name → ns.
 
-    What they answered is looked at when all had theirs. A guest finds its caches full of what ran
-    before it, and looking at an answer takes ten times longer there than it would elsewhere.
+    Answers are looked at when all had theirs: between turns, in the guests' caches, that takes ten
+    times longer.
     """
     for member in present:
         member.take_turn(size.operations, size.limit_s)
@@ -207,8 +206,9 @@ def frozen_turns(present: Sequence[Member], size: Size) -> dict[str, int]:
                 member = turn.member
                 answer = turn.slice()
                 if isinstance(answer, record.Turn):
-                    took[member.name] = max(1, round(turn.timed_s * 1e9))
-                    member.cpu_ns = max(0, round(turn.cpu_s * 1e9))
+                    timed_s, cpu_s = turn.timed()
+                    took[member.name] = max(1, round(timed_s * 1e9))
+                    member.cpu_ns = max(0, round(cpu_s * 1e9))
                 elif not member.lost and member.ready:
                     member.session.pause()
                     continue
@@ -222,25 +222,25 @@ def frozen_turns(present: Sequence[Member], size: Size) -> dict[str, int]:
 
 
 class _Long:
-    """A turn in slices, and how much of them is timed, in seconds by the host's clock."""
+    """A turn in slices, by the host's clock."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
         self._ran_s, self._used_s = 0.0, member.session.used_s()
-        self._from_s, self._from_cpu_s = 0.0, self._used_s
-        self._marked_s, self._marked_cpu_s = 0.0, 0.0
-        self._marked = False
+        self._marks: list[tuple[bool, float, float]] = []
+        """Whether what is timed begins or ends; seconds and CPU seconds by then."""
 
-    @property
-    def timed_s(self) -> float:
-        return self._marked_s if self._marked else self._ran_s
-
-    @property
-    def cpu_s(self) -> float:
-        """CPU time of the guest's processes in ``timed_s``."""
-        if self._marked:
-            return self._marked_cpu_s
-        return self.member.session.used_s() - self._used_s
+    def timed(self) -> tuple[float, float]:
+        """Seconds, and CPU seconds of the guest's processes, of what is timed of it."""
+        spans, begun = [], (0.0, self._used_s)
+        for begins, *at in self._marks:
+            if begins:
+                begun = (at[0], at[1])
+            else:
+                spans.append((at[0] - begun[0], at[1] - begun[1]))
+        if not spans:
+            spans = [(self._ran_s, self.member.session.used_s() - self._used_s)]
+        return sum(ran_s for ran_s, _ in spans), sum(used_s for _, used_s in spans)
 
     def slice(self) -> Record | None:
         """Let it go on for a slice. Its answer; None where it has none yet."""
@@ -255,13 +255,7 @@ class _Long:
             began_s = now_s
             if not isinstance(answer, record.Mark):
                 return answer
-            used_s = self.member.session.used_s()
-            if answer.begins:
-                self._from_s, self._from_cpu_s = self._ran_s, used_s
-            else:
-                self._marked = True
-                self._marked_s += self._ran_s - self._from_s
-                self._marked_cpu_s += used_s - self._from_cpu_s
+            self._marks.append((bool(answer.begins), self._ran_s, self.member.session.used_s()))
 
 
 # The rounds of a case.
@@ -270,9 +264,8 @@ class _Long:
 def why_whole(case: Case) -> str:
     """Why a case is not measured by turns but whole, one guest after the other; empty: it is.
 
-    A frozen guest's clock jumps, so what a program says of its own speed is not true there. What
-    is written to a disk may still be being written by the host when the next guest has its turn;
-    whoever gives such a case's ``work`` says that it does not wait for that.
+    Whoever gives such a case's ``work`` says that its figure is not needed, and that it does not
+    wait for its disk.
     """
     if case.figure is not None and not case.work:
         return "its figure is what the program says, by a clock that jumps when a guest is frozen"
@@ -284,10 +277,9 @@ def why_whole(case: Case) -> str:
 def orders(seed: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Endless rounds, balanced; they depend on nothing but the seed.
 
-    After every len(names) of them each name was once at every position. Who is last in a round is
-    first in the next one, so each follows on itself as often as on any other: a guest that makes
-    the next one slower does so to all alike, itself included, and no ratio moves. Such orders are
-    called serially balanced (Finney & Outhwaite, 1956).
+    After every len(names) of them each name was once at every position, and each followed on every
+    other and on itself as often: a guest that makes the next one slower does so to all alike, and
+    no ratio moves. Such orders are called serially balanced (Finney & Outhwaite, 1956).
     """
     generator = random.Random(seed)
     first, *others = generator.sample(list(names), len(names))
@@ -320,9 +312,8 @@ def begin_case(
 def calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
     """Operations of a turn, from unmeasured turns of all guests, each alone on the machine.
 
-    One number for all, by their geometric mean: that of a single guest would be another in each
-    group where kernels differ by a factor, and with it the weight of a turn's cold beginning. None
-    where no guest is left that answers.
+    One number for all, by their geometric mean: a single guest's would be another in each group
+    where kernels differ by a factor. None where no guest is left that answers.
     """
     operations, each_ns = job.operations or 1, []
     for member in ready:
@@ -418,8 +409,7 @@ def beside_no_turn(cpus: frozenset[int]) -> Iterator[None]:
     """kdyno on the guests' own CPUs: it works between turns, when they do not.
 
     A hand-over is a switch of processes there, and not the waking of a CPU that sleeps, which a
-    virtual machine pays twice for; and whatever shares a core with the guests is not disturbed.
-    No garbage is looked for meanwhile: that goes through all of kdyno's memory, between two turns.
+    virtual machine pays twice for. No garbage is collected meanwhile, between two turns.
     """
     before = os.sched_getaffinity(0)
     collecting = gc.isenabled()
@@ -435,18 +425,15 @@ def beside_no_turn(cpus: frozenset[int]) -> Iterator[None]:
 
 def measure(
     bench: Bench,
-    order: Sequence[str],
+    plans: Sequence[Plan],
     seed: str,
     *,
     first_index: int,
-    block: int,
-    draw: int,
-    layout: int = 0,
     effort: Effort,
     show: Callable[[str], None] = lambda _case: None,
 ) -> list[tuple[BootRecord, bytes]]:
-    """Start the variants in this order, let them take turns in every case, end them; a record and
-    a console for every guest.
+    """Start guests in this order, let them take turns in every case, end them; a record and a
+    console for every guest.
 
     Guests that fail have a record that says so; those that are left still give their pairs.
     """
@@ -468,10 +455,9 @@ def measure(
 
     clock = bench.machine.clock
     began_s, own_s = clock.now_s(), time.process_time()
-    plans = [plan_of(bench, name, turns=True, draw=draw, layout=layout) for name in order]
     members, outcomes = together(bench.machine, plans, work)
     wall_s, own_s = clock.now_s() - began_s, time.process_time() - own_s
-    return records_of(bench, members, outcomes, first_index, block, wall_s, own_s)
+    return records_of(bench, members, outcomes, first_index, wall_s, own_s)
 
 
 def records_of(
@@ -479,7 +465,6 @@ def records_of(
     members: Sequence[Member],
     outcomes: Sequence[Outcome],
     first_index: int,
-    block: int,
     wall_s: float,
     kdyno_s: float,
 ) -> list[tuple[BootRecord, bytes]]:
@@ -496,8 +481,7 @@ def records_of(
             after["guest_cpus_others_s"] = round(max(0.0, others_s), 3)
         update = {"after": after, "group_s": wall_s, "inside_s": member.ran_s}
         host = outcome.host.model_copy(update={**update, "boot_overhead_s": None})
-        index, started = first_index + at, member.started
-        records.append(
-            record_of(bench, member.plan, outcome, host, index, block, started, member.rounds)
-        )
+        own = replace(outcome, host=host)
+        index = first_index + at
+        records.append(record_of(bench, member.plan, own, index, member.started, member.rounds))
     return records
