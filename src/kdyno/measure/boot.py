@@ -21,7 +21,7 @@ from kdyno.errors import ToolError
 from kdyno.machines.machine import Alive, Listener, Outcome, Plan, run_to_end
 from kdyno.measure.bench import COUNT_S, PARTS, Bench, plan_of
 from kdyno.store.boot import BootFlag, BootJob, BootRecord, Sample
-from kdyno.store.manifest import Manifest
+from kdyno.store.manifest import CaseInfo
 from kdyno.suites import protocol as record
 from kdyno.suites import score as figure
 from kdyno.suites.catalogue import Case
@@ -241,25 +241,12 @@ def fixed_jobs(bench: Bench, operations: Mapping[str, int], seconds: float) -> t
 
 
 def with_fixed_work(
-    bench: Bench, manifest: Manifest, notify: Callable[[str], None]
-) -> tuple[Bench, Manifest]:
-    """Both with the work of each case, where instructions are counted: using one boot of the
-    baseline, or as an earlier part of the run had it."""
-    if not bench.counts:
-        return bench, manifest
-    operations = {
-        f"{case.suite}/{case.case}": case.operations for case in manifest.cases if case.operations
-    }
-    bench = with_counted_work(bench, operations, notify)
-    return bench, manifest.model_copy(update={"cases": bench.infos})
-
-
-def with_counted_work(
-    bench: Bench, operations: Mapping[str, int], notify: Callable[[str], None]
+    bench: Bench, cases: Sequence[CaseInfo], notify: Callable[[str], None]
 ) -> Bench:
-    """The same with a number of operations for each case, few and the same in every boot of every
-    variant: those given (suite/case → operations) if that are all, else by a boot of the baseline.
-    """
+    """Where instructions are counted: the same with a number of operations for each case, few and
+    the same in every boot of every variant. Those of ``cases``, as an earlier part of a run had
+    them, where all are there; else by a boot of the baseline."""
+    operations = {f"{case.suite}/{case.case}": case.operations for case in cases if case.operations}
     if not {key_of(job) for job in bench.runnable} <= operations.keys():
         own = {key_of(job): job.operations for job in bench.jobs if job.operations}
         # For twice as long: parts of half a repetition are refused as too short to be timed.

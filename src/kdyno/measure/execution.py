@@ -236,13 +236,11 @@ def resume(
                 past.add(boot)
         # One boot outside the sandbox is enough for the whole run to be called so.
         sandboxed = sandbox.require() and manifest.host.get("sandbox") is not False
-        update = {**asked_of(experiment), "state": "running", "stopped": ""}
-        update["host"] = {**manifest.host, "sandbox": sandboxed}
-        probed = manifest.machine
-        update["machine"] = update["machine"].model_copy(
-            update={"caveats": probed.caveats, "emulator": probed.emulator}
-        )
-        manifest = manifest.model_copy(update=update)
+        own, machine = asked_of(experiment), manifest.machine
+        same = {"caveats": machine.caveats, "emulator": machine.emulator}
+        own["machine"] = own["machine"].model_copy(update=same)
+        own["host"] = {**manifest.host, "sandbox": sandboxed}
+        manifest = manifest.model_copy(update={**own, "state": "running", "stopped": ""})
         writer.save_manifest(manifest)
         options.listener.started(path)
         return _measure(bench, manifest, writer, past, options)
@@ -273,10 +271,11 @@ def _measure(
         host = {**own, "sandbox": manifest.host.get("sandbox", True)}
         machines = {name: dict(facts) for name, facts in bench.machine.several().items()}
         manifest = manifest.model_copy(update={"host": host, "machines": machines})
-    bench, manifest = with_fixed_work(bench, manifest, options.listener.notify)
     if bench.counts:
+        bench = with_fixed_work(bench, manifest.cases, options.listener.notify)
         ticks = ticks_of(bench.images, bench.jobs)
         manifest = probed(manifest, ticks, bench.machine.emulator)
+        manifest = manifest.model_copy(update={"cases": bench.infos})
     question = Question.of(manifest)
     loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
 

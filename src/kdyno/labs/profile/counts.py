@@ -22,7 +22,7 @@ from kdyno.machines.emulator import COUNTS, FUNCTIONS
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import run_to_end
 from kdyno.measure.bench import Bench, bench_of, check_machine, plan_of, tree_of
-from kdyno.measure.boot import with_counted_work, with_fixed_work
+from kdyno.measure.boot import with_fixed_work
 from kdyno.measure.builder import Recipes, changed, check
 from kdyno.measure.execution import Options, built_of, session
 from kdyno.report import figures, plain
@@ -116,7 +116,7 @@ def refuse_changed(experiment: Experiment, recipes: Recipes, earlier: Manifest) 
 def of_run(bench: Bench, earlier: Manifest | None, log: Callable[[str], None]) -> Bench:
     """With the work that the run's verdict is about, or with new work where there is none."""
     if earlier is None:
-        return with_counted_work(bench, {}, log)
+        return with_fixed_work(bench, (), log)
     was = earlier.machine.emulator if earlier.machine is not None else ""
     now = bench.machine.emulator
     if was and now != was:
@@ -124,7 +124,7 @@ def of_run(bench: Bench, earlier: Manifest | None, log: Callable[[str], None]) -
             f"the run was counted by {was}, and this is {now}, which counts a little otherwise; "
             "count anew by `kdyno run` and profile that"
         )
-    return with_fixed_work(bench, earlier, log)[0]
+    return with_fixed_work(bench, earlier.cases, log)
 
 
 def _of_variant(bench: Bench, name: str) -> Counted:
