@@ -40,19 +40,15 @@ class Finished:
 
 
 def for_tools() -> dict[str, str]:
-    """What a build of kdyno's own programs sees of the caller's environment.
-
-    Nothing that makes another program of the same source, such as the flags of a make that kdyno
-    was started by: what is built is kept under a name that does not tell.
-    """
+    """What a build of kdyno's own programs sees of the caller's environment: nothing that makes
+    another program of the same source, such as the flags of a make that kdyno was started by."""
     kept = ("PATH", "HOME", "TMPDIR", "PKG_CONFIG_PATH")
     return {**{name: os.environ[name] for name in kept if name in os.environ}, "LC_ALL": "C"}
 
 
 def require(program: str, why: str) -> str:
     """Absolute path of ``program``; ToolError with what to install when it is missing."""
-    path = shutil.which(program)
-    if path is None:
+    if (path := shutil.which(program)) is None:
         raise ToolError(
             f"{program} is not installed; kdyno needs it {why}. "
             "`kdyno doctor` lists what is missing and how to install it."

@@ -39,8 +39,7 @@ EMPTY = (
     "boot", "home", "media", "mnt", "proc", "root", "run", "srv", "sys", "tmp", "var",
     "var/lib", "var/log", "var/tmp",
 )  # fmt: skip
-"""Folders that exist inside with nothing in them: homes, sockets and data of services are not for
-work that is not trusted, and a guest mounts its own over some of them."""
+"""Folders that exist inside with nothing in them; a guest mounts its own over some of them."""
 _OWN = frozenset({"dev", "proc", "run", "sys", "tmp"})
 """Places in ``/`` that a sandbox or a guest has its own of."""
 _PATH_IN_WORD = re.compile(r"(?:(?<=[\s=,:;'\"(])|^)/[^\s'\",:;()|&<>$`*?\[\]{}]+")
@@ -51,10 +50,9 @@ class View:
     """One row of the table.
 
     uid: who its commands are, user and group; a number for each, so that none can touch what
-    another made, and so that each has its own count of processes. host: paths shown read-only
-    beside SYSTEM. processes: how many of them, threads counted, may
-    live at once. proc: whether there is a /proc, with its own processes. tmp_bytes: size of the
-    /tmp inside, which is memory; None is the kernel's default, half of what the machine has.
+    another made. host: paths shown read-only beside SYSTEM. processes: how many of them, threads
+    counted, may live at once. proc: whether there is a /proc, with its own processes. tmp_bytes:
+    size of the /tmp inside, which is memory; None is half of what the machine has.
     """
 
     name: str
@@ -110,14 +108,13 @@ def around(program: Path) -> Binds:
     For ``PREFIX/bin/PROGRAM`` that is PREFIX, else its folder, but never a home or a folder of
     the root as a whole: there it is the program alone. Its real place counts, too.
     """
-    binds: dict[str, Path] = {}
-    for path in dict.fromkeys((program.absolute(), program.resolve())):
-        if is_seen(path) or not path.exists():
-            continue
-        folder = path.parent.parent if path.parent.name == "bin" else path.parent
-        place = next((each for each in (folder, path.parent) if not _too_much(each)), path)
-        binds[str(place)] = place
-    return tuple((path, inside) for inside, path in sorted(binds.items()))
+    places = set()
+    for path in (program.absolute(), program.resolve()):
+        if not is_seen(path) and path.exists():
+            folder = path.parent.parent if path.parent.name == "bin" else path.parent
+            folders = (each for each in (folder, path.parent) if not _too_much(each))
+            places.add(next(folders, path))
+    return tuple((path, str(path)) for path in sorted(places, key=str))
 
 
 def named(*commands: Sequence[str]) -> Binds:
@@ -127,16 +124,15 @@ def named(*commands: Sequence[str]) -> Binds:
     the system's folders as a whole, what a link leads to elsewhere, and for root folders that are
     closed to others: those would be opened with root's rights.
     """
-    binds: dict[str, Path] = {}
-    for words in commands:
-        for word in words:
-            for text in {word, *_PATH_IN_WORD.findall(word)}:
-                path = Path(os.path.normpath(text))
-                if text.startswith("/") and _may_be_named(path):
-                    binds[str(path)] = path
-                    if path.is_file() and os.access(path, os.X_OK):
-                        binds |= {inside: folder for folder, inside in around(path)}
-    return tuple((path, inside) for inside, path in sorted(binds.items()))
+    places = set()
+    for word in (word for words in commands for word in words):
+        for text in {word, *_PATH_IN_WORD.findall(word)}:
+            path = Path(os.path.normpath(text))
+            if text.startswith("/") and _may_be_named(path):
+                places.add(path)
+                if path.is_file() and os.access(path, os.X_OK):
+                    places |= {folder for folder, _inside in around(path)}
+    return tuple((path, str(path)) for path in sorted(places, key=str))
 
 
 def _may_be_named(path: Path) -> bool:
@@ -187,8 +183,8 @@ _NEEDED = (1 << 0) | (1 << 6) | (1 << 7) | (1 << 21)  # CAP_CHOWN, _SETGID, _SET
 
 def as_user(uid: int) -> list[str]:
     """The words before a command that root starts as another user."""
-    who = [f"--reuid={uid}", f"--regid={uid}"]
-    return ["setpriv", *who, "--clear-groups", "--inh-caps=-all", "--"]
+    own = [f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all"]
+    return ["setpriv", *own, "--"]
 
 
 @dataclass(frozen=True)
@@ -239,7 +235,11 @@ class Sandbox:
         temporary = "/dev/shm" if self.memory_bytes is not None else "/tmp"
         line += ["--setenv", "HOME", "/tmp", "--setenv", "TMPDIR", temporary]
         line += ["--chdir", self.chdir]
-        line += ["--", *_limits(self.view)]
+        _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+        most = self.view.processes
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        # No core dumps: a program of the host's would be handed those.
+        line += ["--", "prlimit", f"--nproc={most}:{most}", "--core=0:0", "--"]
         if dropping:
             line += as_user(self.view.uid)
         return [*line, *command]
@@ -305,13 +305,6 @@ def _tmpfs(place: str, size_bytes: int | None) -> list[str]:
     return ["--perms", "0777", *size, "--tmpfs", place]
 
 
-def _limits(view: View) -> list[str]:
-    """So many processes and no core dumps: a program of the host's would be handed those."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    most = view.processes if hard == resource.RLIM_INFINITY else min(view.processes, hard)
-    return ["prlimit", f"--nproc={most}:{most}", "--core=0:0", "--"]
-
-
 FILTER = 9
 """The descriptor that bubblewrap reads the filter from: a shell knows those below 10 alone."""
 _LOAD, _EQUAL, _AND, _RETURN = 0x20, 0x15, 0x54, 0x06
@@ -355,17 +348,12 @@ def drops_root() -> bool:
         return False
     status = Path("/proc/self/status").read_text("ascii", "replace")
     powers = next(line for line in status.splitlines() if line.startswith("CapEff:"))
-    return int(powers.split()[1], 16) & _NEEDED == _NEEDED and all(
-        _is_mapped(view.uid) for view in VIEWS
-    )
-
-
-def _is_mapped(uid: int) -> bool:
+    mapped = int(powers.split()[1], 16) & _NEEDED == _NEEDED
     for name in ("uid_map", "gid_map"):
         ranges = [line.split() for line in Path(f"/proc/self/{name}").read_text().splitlines()]
-        if not any(int(first) <= uid < int(first) + int(count) for first, _, count in ranges):
-            return False
-    return True
+        spans = [range(int(first), int(first) + int(count)) for first, _, count in ranges]
+        mapped &= all(any(view.uid in span for span in spans) for view in VIEWS)
+    return mapped
 
 
 def hand_over(path: Path, view: View, *, again: bool = False) -> None:
@@ -389,15 +377,12 @@ def unusable() -> str | None:
     for program in ("prlimit", *(["setpriv"] if drops_root() else [])):
         if shutil.which(program) is None:
             return f"util-linux (the program {program}) is not installed"
-    probe = Sandbox(TOOL).argv(["true"])
     try:
-        result = capture(probe, limit_s=20)
+        result = capture(Sandbox(TOOL).argv(["true"]), limit_s=20)
     except ToolError as problem:
         return f"bwrap did not run: {problem}"
-    if result.status == 0:
-        return None
-    lines = result.output.strip().splitlines()
-    return f"bwrap failed: {lines[-1] if lines else f'exit status {result.status}'}"
+    lines = result.output.strip().splitlines() or [f"exit status {result.status}"]
+    return f"bwrap failed: {lines[-1]}" if result.status else None
 
 
 _waived = False
@@ -417,8 +402,7 @@ def require() -> bool:
 
 def _usable() -> bool:
     """False: it is not, and the person said to go on without it; ToolError otherwise."""
-    reason = unusable()
-    if reason is not None and not _waived:
+    if (reason := unusable()) is not None and not _waived:
         raise ToolError(
             f"no sandbox: {reason}. A guest runs a kernel under test and is not trusted, so "
             "kdyno does not run it unprotected. Install bubblewrap, allow unprivileged user "
@@ -442,12 +426,11 @@ def confined(
 ) -> list[str]:
     """The command line that runs a tool that reads what others wrote.
 
-    An experiment, a source and a run may come from anybody, and such a tool obeys what it reads (a
-    repository's settings), is chosen by it (a compiler) or may have a defect that it reaches.
-    reads, writes: files and folders that it needs, wherever they lie; all keep their paths.
-    settings: its environment, beside PATH; nothing of the caller's, in which there may be
-    passwords. Where the machine has no sandbox the command is given back as it is to a person
-    who said ``--no-sandbox``; ToolError for all others.
+    Such a tool obeys what it reads (a repository's settings), is chosen by it (a compiler) or may
+    have a defect that it reaches. reads, writes: files and folders that it needs; all keep their
+    paths. settings: its environment, beside PATH; nothing of the caller's, in which there may be
+    passwords. Where the machine has no sandbox the command is given back as it is to a person who
+    said ``--no-sandbox``; ToolError for all others.
     """
     if not _usable():
         return list(command)

@@ -36,10 +36,9 @@ _ELSEWHERE = "KDYNO_CACHE names another cache folder"
 def no_space(path: Path, needed_bytes: int | None = None) -> str:
     """What a person has to know of a full disk: which folder, how much is free and needed."""
     there = _existing(path if path.is_dir() else path.parent)
-    try:
+    free = "nothing"
+    with suppress(OSError):
         free = _amount(shutil.disk_usage(there).free)
-    except OSError:
-        free = "nothing"
     needed = f", about {_amount(needed_bytes)} needed" if needed_bytes is not None else ""
     return f"no space left in {there} ({free} free{needed}, or a quota or limit is reached)"
 
@@ -68,9 +67,8 @@ def _existing(path: Path) -> Path:
 
 
 def _amount(size_bytes: int) -> str:
-    if size_bytes < 1_000_000:
-        return f"{size_bytes / 1e3:,.0f} kB"
-    return f"{size_bytes / 1e6:,.0f} MB"
+    small = size_bytes < 1_000_000
+    return f"{size_bytes / 1e3:,.0f} kB" if small else f"{size_bytes / 1e6:,.0f} MB"
 
 
 _ASIDE = ".kdyno-"
@@ -196,10 +194,12 @@ def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
         (outer / "in").mkdir()
         yield outer / "in"
     finally:
-        _empty(outer)
+        # The content first: while any of it is there, the lock's file tells whose it is. The rest
+        # when the lock is closed: on NFS an open file that is removed stays under another name.
+        shutil.rmtree(outer / "in", ignore_errors=True)
         if lock is not None:
             os.close(lock)
-        _remove(outer)
+        shutil.rmtree(outer, ignore_errors=True)
 
 
 def sweep(parent: Path) -> None:
@@ -219,11 +219,11 @@ def sweep(parent: Path) -> None:
                 # Locks may not hold between machines: what another left is nobody's after a day.
                 left = not other_machine or age_s > _LONG_S
                 if left:
-                    _empty(outer)
+                    shutil.rmtree(outer / "in", ignore_errors=True)
             finally:
                 os.close(descriptor)
             if left:
-                _remove(outer)
+                shutil.rmtree(outer, ignore_errors=True)
 
 
 @contextmanager
@@ -270,27 +270,19 @@ def _target(path: Path) -> Path:
 def _aside(target: Path) -> tuple[Path, int]:
     """A new file beside ``target``, held by its lock; those of the dead are removed."""
     begin = f"{_ASIDE}{os.fsdecode(os.fsencode(target.name)[:_NAME_LIMIT])}-{here()}"
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     for left in target.parent.iterdir():  # no glob: the name may hold any character
         if left.name.startswith(begin):
-            _remove_unheld(left)
+            with suppress(OSError), os.fdopen(os.open(left, flags | os.O_NONBLOCK), "wb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink()
     while True:
         aside = target.parent / f"{begin}{secrets.token_hex(6)}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(aside, flags, 0o666)
+        descriptor = os.open(aside, flags | os.O_CREAT | os.O_EXCL, 0o666)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:  # else one that swept came between
             return aside, descriptor
         os.close(descriptor)
-
-
-def _remove_unheld(path: Path) -> None:
-    with suppress(OSError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
-        finally:
-            os.close(descriptor)
 
 
 def _settle(parent: Path) -> None:
@@ -303,17 +295,5 @@ def _settle(parent: Path) -> None:
             os.close(descriptor)
 
 
-def _empty(outer: Path) -> None:
-    """The content first: while any of it is there, the lock's file tells whose it is."""
-    shutil.rmtree(outer / "in", ignore_errors=True)
-
-
-def _remove(outer: Path) -> None:
-    """Without its lock open: on NFS an open file that is removed stays under another name until it
-    is closed, and its folder with it."""
-    shutil.rmtree(outer, ignore_errors=True)
-
-
-@cache
-def _sweep_once(parent: Path) -> None:
-    sweep(parent)
+_sweep_once = cache(sweep)
+"""Of each folder once in a process."""
