@@ -97,10 +97,9 @@ def why_no_kvm() -> str:
 def accelerator(way: Way, seed: int, waits: bool = False, shift: int = 0) -> list[str]:
     """QEMU's words for the way, the clock and the CPU.
 
-    Counting, the guest's clock goes on with every instruction, and ``sleep=off`` lets it jump over
-    idle time to the next timer. Everything that chance could reach has a fixed seed. waits: for the
-    host's files, while the only timer may be a case's time limit; there the clock is not to jump.
-    shift: beyond the way's own.
+    Counting, ``sleep=off`` lets the guest's clock jump over idle time to the next timer, but where
+    it waits for the host's files: there that may be a case's time limit. shift: beyond the way's
+    own.
     """
     if way == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
@@ -116,13 +115,10 @@ def accelerator(way: Way, seed: int, waits: bool = False, shift: int = 0) -> lis
 def clock_words(way: Way, cpus: int = 1, ticks_khz: int = 0) -> list[str]:
     """The kernel's words for its clock.
 
-    Emulated by the host's clock a CPU shows the host's time-stamp counter, and ``ticks_khz`` is how
-    fast that goes. A kernel that has to find out by the emulated timer fails in one boot of three:
-    its clock then goes on by 10 ms at a time, up to 3 % off.
-
-    Counting, the clock is taken for what it is, one tick a nanosecond: calibrating it, or the
-    local APIC, would spin for a tenth of a virtual second, 20 s of the host's. Only one CPU can do
-    without its APIC's timer: there is one other.
+    ticks_khz: of the host's time-stamp counter, which a CPU shows that is emulated by the host's
+    clock. A kernel that has to find out by the emulated timer fails in one boot of three. Counting,
+    it is one tick a nanosecond: calibrating that, or the local APIC, would spin for 20 s. Only one
+    CPU can do without its APIC's timer: there is one other.
     """
     if way == "kvm":
         return []
@@ -138,9 +134,8 @@ def ticks_khz(program: Path) -> int:
     is not constant."""
     if not {"constant_tsc", "nonstop_tsc"} <= cpu.flags():
         return 0
-    result = capture([str(program), "ticks"])
-    text = result.output.strip()
-    return int(text) if result.status == 0 and text.isdigit() else 0
+    text = capture([str(program), "ticks"]).output.strip()
+    return int(text) if text.isdigit() else 0
 
 
 COUNTS = "counts"
@@ -177,8 +172,8 @@ class Plugin:
 
 def interface_of(version: str) -> int:
     """Of QEMU's plugins, as INTERFACE in interface.h."""
-    major, minor = map(int, version.split(".")[:2])
-    return next((number for since, number in _SINCE if (major, minor) >= since), 1)
+    own = tuple(map(int, version.split(".")[:2]))
+    return next((number for since, number in _SINCE if own >= since), 1)
 
 
 @functools.cache

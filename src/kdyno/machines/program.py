@@ -76,21 +76,17 @@ def _libraries(source: Path) -> str:
         for line in file.read_text(encoding="utf-8").splitlines()[:5]:
             if line.startswith(_PACKAGES):
                 packages |= {*line.removeprefix(_PACKAGES).split()}
-    versions = {
-        package: capture(["pkg-config", "--modversion", package]).output
-        for package in sorted(packages)
-    }
-    return "".join(f"{package} {version}" for package, version in versions.items())
+    command = ["pkg-config", "--modversion"]
+    return "".join(f"{each} {capture([*command, each]).output}" for each in sorted(packages))
 
 
 def _compile(source: Path, folder: Path) -> None:
+    make = require("make", "to build the guest program")
     with whole.locked(folder.parent / ".lock"):
         if folder.is_dir():
             return
-        make = require("make", "to build the guest program")
         with whole.folder(folder) as aside:
             result = capture([make, "-C", str(source), f"OUT={aside}", "-j2"], env=for_tools())
             if result.status != 0:
-                raise ToolError(
-                    f"the guest program did not build:\n{result.output.strip()[-2000:]}"
-                )
+                text = result.output.strip()[-2000:]
+                raise ToolError(f"the guest program did not build:\n{text}")

@@ -34,6 +34,7 @@ PROGRAM = "mmdebstrap"
 INSTALL = "apt-get install mmdebstrap"
 _OF_PROGRAMS = ("fonts-dejavu-core", "gcc", "libc6-dev", "make", "pkg-config")
 """What kdyno's own programs are built with, and the letters that they draw."""
+_PROGRAMS = data_root() / "guest" / "programs"
 _OWN = "{programs}/"
 _INSTALL = "// install: "
 _LEFT_OUT = ("doc", "info", "locale", "man")
@@ -69,9 +70,8 @@ def packages_of(cases: Sequence[Case]) -> tuple[str, ...]:
     """Debian packages, beside the essential ones, that the cases need."""
     packages = {package for case in cases for package in case.install.split()}
     for source in _sources(cases):
-        lines = source.read_text(encoding="utf-8").splitlines()[:5]
         packages.update(_OF_PROGRAMS)
-        for line in lines:
+        for line in source.read_text(encoding="utf-8").splitlines()[:5]:
             packages.update(line.removeprefix(_INSTALL).split() if _INSTALL in line else ())
     return tuple(sorted(packages))
 
@@ -79,9 +79,8 @@ def packages_of(cases: Sequence[Case]) -> tuple[str, ...]:
 def _sources(cases: Sequence[Case]) -> list[Path]:
     """Those of kdyno's own programs that the cases start."""
     words = {word for case in cases for word in (*case.args, *case.program) if _OWN in word}
-    folder = data_root() / "guest" / "programs"
-    files = {folder / f"{word.removeprefix(_OWN)}.c" for word in words}
-    return sorted(file for file in files if file.is_file())
+    files = {_PROGRAMS / f"{word.removeprefix(_OWN)}.c" for word in words}
+    return sorted(filter(Path.is_file, files))
 
 
 def userland(request: str, cases: Sequence[Case], cache: Path, progress: Progress) -> Userland:
@@ -124,14 +123,15 @@ def _bootstrap(request: str, packages: Sequence[str], home: Path, progress: Prog
     argv += [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT]
     argv += [f"--include={','.join(packages)}"] if packages else []
     argv += [suite, str(archive), debian.line_of(debian.release(suite))]
-    count = {"done": 0, "all": 0}
+    done = total = 0
 
     def follow(line: str) -> None:
+        nonlocal done, total
         if match := _NEW.search(line):
-            count["all"] += len(_STEPS) * int(match[1])
+            total += len(_STEPS) * int(match[1])
         if line.startswith(_STEPS):
-            count["done"] += 1
-            progress(step, min(0.99, count["done"] / count["all"]) if count["all"] else None)
+            done += 1
+            progress(step, min(0.99, done / total) if total else None)
 
     progress(step, None)
     if status := stream(argv, log=log, line=follow, env=environment()):
@@ -162,7 +162,7 @@ def _build(root: Path, place: Path, compiled: bool) -> None:
     compiler, shut into it."""
     with whole.folder(place) as aside:
         (aside / "programs").mkdir()
-        for script in (data_root() / "guest" / "programs").glob("*.[fs]*"):
+        for script in _PROGRAMS.glob("*.[fs]*"):
             shutil.copy(script, aside / "programs")
         if not compiled:
             return
@@ -170,7 +170,7 @@ def _build(root: Path, place: Path, compiled: bool) -> None:
         box = Sandbox(
             TOOL,
             root=root,
-            read_only=((data_root() / "guest", "/tmp/guest"),),
+            read_only=((_PROGRAMS.parent, "/tmp/guest"),),
             writable=((aside, "/tmp/out"),),
             settings={"PATH": ENVIRONMENT["PATH"], "LC_ALL": "C"},
         )
