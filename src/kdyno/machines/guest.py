@@ -120,27 +120,27 @@ def diagnosis_of(
         # A case that was killed for memory, or a kernel that limped on, did finish the job;
         # an oops spoils the measurement, a killed case is recorded with its case.
         return cause if cause is not None and cause.reason == "oops" else None
-    if ended.stopped == "flood":
+    stopped, fatal = ended.stopped, transcript.fatal or ""
+    if stopped == "flood":
         return Diagnosis("flood", "the guest printed more than is read from a guest")
-    if ended.stopped == "timeout":
+    if stopped == "timeout":
         where = "in the job" if answered else "before the guest program answered"
         text = f"did not end within {ended.wall_s:.0f} s, {where}; killed"
         return cause or Diagnosis("timeout" if answered else "hang", text)
-    if ended.stopped:
-        return cause or Diagnosis(ended.stopped, f"stopped by kdyno: {ended.stopped}")
-    if transcript.fatal and transcript.fatal.startswith(_SCHEDULER):
-        return Diagnosis("scheduler", transcript.fatal.removeprefix(_SCHEDULER))
-    if transcript.fatal:
-        return Diagnosis("job-refused", f"the guest program refused the job: {transcript.fatal}")
+    if stopped:
+        return cause or Diagnosis(stopped, f"stopped by kdyno: {stopped}")
+    if fatal.startswith(_SCHEDULER):
+        return Diagnosis("scheduler", fatal.removeprefix(_SCHEDULER))
+    if fatal:
+        return Diagnosis("job-refused", f"the guest program refused the job: {fatal}")
     if cause is not None:
         return cause
     if answered:
         return Diagnosis("no-result", f"the guest ended with status {ended.status} in the job")
     if sandboxed and "bwrap: " in console:
         return Diagnosis("sandbox", tail(console, 1))
-    return Diagnosis(
-        "no-result", f"the kernel ended with status {ended.status} before its first word"
-    )
+    text = f"the kernel ended with status {ended.status} before its first word"
+    return Diagnosis("no-result", text)
 
 
 @contextmanager
@@ -319,7 +319,7 @@ def handed(content: bytes) -> int:
     memory = os.memfd_create("handed")
     with os.fdopen(os.dup(memory), "wb") as writer:
         writer.write(content)
-    os.lseek(memory, 0, os.SEEK_SET)
+        writer.seek(0)
     return memory
 
 

@@ -36,9 +36,8 @@ class Outcome:
 class Session(Protocol):
     """A guest from its start to its end. Everything about it happens in ``Clock.wait``."""
 
-    @property
-    def ended(self) -> bool:
-        """It is over, by its own doing or by kdyno's. ``close`` says how."""
+    ended: bool
+    """It is over, by its own doing or by kdyno's. ``close`` says how."""
 
     def send(self, order: str, limit_s: float = math.inf) -> None:
         """One order of guest/turns.h, to be answered within ``limit_s`` seconds of running.
@@ -83,35 +82,29 @@ class Clock(Protocol):
         """Until a session says something or ends, or it is ``until_s``."""
 
 
+@dataclass
 class Alive:
     """Guests that are alive at the same time; however the block ends, none of them is left."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._sessions: list[Session] = []
-        self.outcomes: list[Outcome] = []
-        """In the order of ``add``; filled as the block ends."""
-
-    def add(self, session: Session) -> Session:
-        self._sessions.append(session)
-        return session
+    clock: Clock
+    sessions: list[Session] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    """As ``sessions``; filled as the block ends."""
 
     def until_ended(self) -> None:
-        """Wait until every one of them is over, by its own doing or by kdyno's."""
-        while not all(session.ended for session in self._sessions):
-            self._clock.wait()
+        while not all(session.ended for session in self.sessions):
+            self.clock.wait()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_problem: object) -> None:
-        self.outcomes = [session.close() for session in self._sessions]
+        self.outcomes = [session.close() for session in self.sessions]
 
 
 def run_to_end(session: Session, clock: Clock) -> Outcome:
     """For a guest that works its whole job off by itself."""
-    with Alive(clock) as alive:
-        alive.add(session)
+    with Alive(clock, [session]) as alive:
         alive.until_ended()
     return alive.outcomes[0]
 
@@ -136,13 +129,11 @@ class Can:
 
 @dataclass(frozen=True)
 class Method:
-    """How an experiment wants its figures."""
+    """How an experiment wants its figures: ``[measure]`` and ``[machine]`` of its file."""
 
     metric: str = "time"
     """What is compared: "time"; "instructions" where the machine counts what it executes."""
     accel: str = "auto"
-    """Of a machine that emulates: "kvm", "tcg", "icount", or "auto", which never times an emulated
-    CPU."""
     cpus: int = 1
     apart: bool = False
     """Instructions of programs and of the kernel are counted apart."""

@@ -148,7 +148,7 @@ def measure(
     machine, started = bench.machine, now()
     with Alive(machine.clock) as alive:
         for plan in plans:
-            alive.add(machine.open(plan))
+            alive.sessions.append(machine.open(plan))
         alive.until_ended()
     ended = enumerate(zip(plans, alive.outcomes, strict=True), first_index)
     return [record_of(bench, plan, outcome, at, started) for at, (plan, outcome) in ended]

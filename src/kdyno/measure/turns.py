@@ -393,7 +393,7 @@ def together(
     members: list[Member] = []
     with Alive(machine.clock) as alive:
         for plan in plans:
-            session = alive.add(machine.open(plan))
+            alive.sessions.append(session := machine.open(plan))
             members.append(Member(plan, session, machine.clock, now()))
         for member in members:
             member.hear(record.Hello)
