@@ -234,4 +234,4 @@ def test_a_verdict_is_explained_by_the_emulator_that_counted_it_alone() -> None:
     with pytest.raises(UsageError, match=r"counted by QEMU 7\.2\.22, and this is QEMU 10\.0\.2"):
         of_run(counting, earlier, print)
     same = earlier.model_copy(update={"machine": None})
-    assert of_run(counting, same, print).jobs == counting.jobs
+    assert [job.operations for job in of_run(counting, same, print).jobs] == [4000]

@@ -57,9 +57,6 @@ status="$work/var/lib/dpkg/status"
 printf 'Package: fio\\nVersion: 3.33-3\\n\\nPackage: dash\\nVersion: 0.5\\n' >"$status"
 tar -cf "$archive" -C "$work" .
 rm -r "$work"
-echo "0 upgraded, 2 newly installed, 0 to remove"
-echo "Get:1 fio"
-echo "Setting up fio"
 """
 
 
@@ -100,15 +97,11 @@ def test_programs_have_the_userlands_word_size() -> None:
 
 
 def test_it_is_made_once_of_the_release_alone(requested: Path, tmp_path: Path) -> None:
-    fractions: list[float | None] = []
     cases = [SUITES["xbench"].case("disk.random.read_4k")]
 
     def made() -> tuple[str, Path]:
         own = userland.userland(
-            "debian:trixie/i386",
-            cases,
-            tmp_path / "cache",
-            lambda _step, part: fractions.append(part),
+            "debian:trixie/i386", cases, tmp_path / "cache", lambda _step, _part: None
         )
         return own.description, own.root
 
@@ -116,7 +109,6 @@ def test_it_is_made_once_of_the_release_alone(requested: Path, tmp_path: Path) -
     words = requested.read_text(encoding="utf-8").splitlines()
     assert "--include=fio" in words and "--architectures=i386" in words and "--mode=auto" in words
     assert words[-3] == "trixie" and words[-1].endswith("http://mirror.example/debian trixie main")
-    assert 1 / 6 in fractions and 2 / 6 in fractions
     assert description.startswith("userland debian:trixie/i386, 2 packages (")
     assert not (root / "dev" / "null").exists()
     assert (root / "usr/bin/fio").stat().st_mode & 0o7777 == 0o755

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,8 +41,6 @@ _LEFT_OUT = ("doc", "info", "locale", "man")
 _NEEDED_BYTES = 3_000_000_000
 _RECIPE = 1
 """Another one where what is made of the same packages changes."""
-_STEPS = ("Get:", "Unpacking ", "Setting up ")
-_NEW = re.compile(r"(\d+) newly installed")
 
 
 def missing() -> str | None:
@@ -113,7 +110,7 @@ def userland(request: str, cases: Sequence[Case], cache: Path, progress: Progres
 def _bootstrap(request: str, packages: Sequence[str], home: Path, progress: Progress) -> None:
     """Fill ``home``: root/, userland.json with the versions, the log."""
     suite, arch, _bits = userland_of(request)
-    step = f"making the userland {request}, {len(packages)} packages and what they need"
+    progress(f"making the userland {request}, {len(packages)} packages and what they need", None)
     archive, log, settings = home / "root.tar", home / "log", home / "apt.conf"
     settings.touch(mode=0o600)  # a proxy's password may be in it
     settings.write_text("".join(f"{line}\n" for line in debian.own_settings()), encoding="utf-8")
@@ -123,18 +120,7 @@ def _bootstrap(request: str, packages: Sequence[str], home: Path, progress: Prog
     argv += [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT]
     argv += [f"--include={','.join(packages)}"] if packages else []
     argv += [suite, str(archive), debian.line_of(debian.release(suite))]
-    done = total = 0
-
-    def follow(line: str) -> None:
-        nonlocal done, total
-        if match := _NEW.search(line):
-            total += len(_STEPS) * int(match[1])
-        if line.startswith(_STEPS):
-            done += 1
-            progress(step, min(0.99, done / total) if total else None)
-
-    progress(step, None)
-    if status := stream(argv, log=log, line=follow, env=environment()):
+    if status := stream(argv, log=log, env=environment()):
         raise_failure([PROGRAM, suite], status, log.read_text(encoding="utf-8", errors="replace"))
     settings.unlink()
     root = home / "root"
@@ -148,11 +134,9 @@ def _bootstrap(request: str, packages: Sequence[str], home: Path, progress: Prog
     text = (root / "var/lib/dpkg/status").read_text(encoding="utf-8")
     versions = sorted(re.findall(r"^(?:Package|Version): .*$", text, re.MULTILINE))
     record = {
-        "userland": request,
         "requested": list(packages),
         "packages": text.count("\nVersion: "),
         "versions": hashlib.sha256("\n".join(versions).encode()).hexdigest(),
-        "command": shlex.join(["mmdebstrap", *packages]),
     }
     (home / "userland.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
 
