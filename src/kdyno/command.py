@@ -102,10 +102,8 @@ def started(
     umask: int = -1,
 ) -> Iterator[Running]:
     """``argv`` as it runs; waited for at the end, and killed with its children by an exception.
-
     stdin, stdout: as subprocess has them; without a ``stdout`` it goes where stderr is kept.
-    together: stderr goes where stdout does. ToolError where there is no such program.
-    """
+    together: stderr goes where stdout does. ToolError where there is no such program."""
     with tempfile.TemporaryFile() as log:
         try:
             process = subprocess.Popen(
@@ -169,10 +167,8 @@ def capture(
     apart: bool = False,
     limit_s: float | None = None,
 ) -> Finished:
-    """Run a command to its end and keep what it printed; ToolError where there is none.
-
-    apart: stdout and stderr are told from each other.
-    """
+    """Run a command to its end and keep what it printed; ToolError where there is none. apart:
+    stdout and stderr are told from each other."""
     try:
         result = subprocess.run(
             list(argv),

@@ -8,10 +8,8 @@ from pathlib import Path
 
 
 def data_root() -> Path:
-    """Folder that holds ``guest/``, ``kernel/``, ``experiments/`` and ``published/``.
-
-    In a checkout that is the checkout itself; in an installed wheel, a folder of the package.
-    """
+    """Folder that holds ``guest/``, ``kernel/``, ``experiments/`` and ``published/``. In a checkout
+    that is the checkout itself; in an installed wheel, a folder of the package."""
     package = Path(__file__).resolve().parent
     packed = package / "_data"
     return packed if packed.is_dir() else package.parent.parent

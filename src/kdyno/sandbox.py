@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The bubblewrap sandbox around all that is not trusted: builds, guests, cases, routines, and
-tools that read what others wrote (git, tar, patch, compilers, binutils).
+tools that read what others wrote. What each of them sees of the host is a row of one table, VIEWS.
 
-What each of them sees of the host is a row of one table, VIEWS. Inside there is no network, no
-other process, nothing that can be written but what is named, and no user of the host: an ordinary
-user gets a user namespace, and for root the command is started as the view's uid, who owns nothing.
-Where bubblewrap does not work kdyno refuses rather than runs without.
+Inside there is no network, no other process, nothing that can be written but what is named, and no
+user of the host: an ordinary user gets a user namespace, root becomes the view's uid.
 """
 
 from __future__ import annotations
@@ -47,13 +45,11 @@ _PATH_IN_WORD = re.compile(r"(?:(?<=[\s=,:;'\"(])|^)/[^\s'\",:;()|&<>$`*?\[\]{}]
 
 @dataclass(frozen=True)
 class View:
-    """One row of the table.
-
-    uid: who its commands are, user and group; a number for each, so that none can touch what
-    another made. host: paths shown read-only beside SYSTEM. processes: how many of them, threads
-    counted, may live at once. proc: whether there is a /proc, with its own processes. tmp_bytes:
-    size of the /tmp inside, which is memory; None is half of what the machine has.
-    """
+    """One row of the table. uid: who its commands are, user and group; a number for each, so that
+    none can touch what another made. host: paths shown read-only beside SYSTEM. processes: how many
+    of them, threads counted, may live at once. proc: whether there is a /proc, with its own
+    processes. tmp_bytes: size of the /tmp inside, which is memory; None is half of what the machine
+    has."""
 
     name: str
     what: str
@@ -82,10 +78,8 @@ VIEWS = (BUILD, GUEST, HOST, PREPARE, TOOL, QEMU)
 
 @functools.cache
 def system(root: Path = Path("/")) -> tuple[tuple[str, str, str], ...]:
-    """bubblewrap's words for SYSTEM as this machine has it: (option, source, place inside).
-
-    A link stays a link (``/bin`` is one to ``usr/bin`` nowadays).
-    """
+    """bubblewrap's words for SYSTEM as this machine has it: (option, source, place inside). A link
+    stays a link (``/bin`` is one to ``usr/bin`` nowadays)."""
     binds = []
     for name in SYSTEM:
         path = root / name
@@ -104,10 +98,8 @@ def is_seen(path: Path) -> bool:
 
 def around(program: Path) -> Binds:
     """What must be shown so that a program in an odd place works: the folder it is installed in.
-
-    For ``PREFIX/bin/PROGRAM`` that is PREFIX, else its folder, but never a home or a folder of
-    the root as a whole: there it is the program alone. Its real place counts, too.
-    """
+    For ``PREFIX/bin/PROGRAM`` that is PREFIX, else its folder, but never a home or a folder of the
+    root as a whole: there it is the program alone. Its real place counts, too."""
     places = set()
     for path in (program.absolute(), program.resolve()):
         if not is_seen(path) and path.exists():
@@ -118,12 +110,10 @@ def around(program: Path) -> Binds:
 
 
 def named(*commands: Sequence[str]) -> Binds:
-    """The files and folders that command lines name and that no view shows, at their own places.
-
-    A program comes with what lies around it. Left out are sockets, pipes and devices, homes and
-    the system's folders as a whole, what a link leads to elsewhere, and for root folders that are
-    closed to others: those would be opened with root's rights.
-    """
+    """The files and folders that command lines name and that no view shows, at their own places. A
+    program comes with what lies around it. Left out are sockets, pipes and devices, homes and the
+    system's folders as a whole, what a link leads to elsewhere, and for root folders that are
+    closed to others: those would be opened with root's rights."""
     places = set()
     for word in (word for words in commands for word in words):
         for text in {word, *_PATH_IN_WORD.findall(word)}:
@@ -189,12 +179,10 @@ def as_user(uid: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What the sandboxed command may see and write, by its purpose and beyond it.
-
-    read_only, writable: (path on the host, path inside). As root, what is writable must have been
-    given away before (``hand_over``). tmp_bytes: another size of the /tmp inside than the view's;
-    it exists in memory only and goes away with the command.
-    """
+    """What the sandboxed command may see and write, by its purpose and beyond it. read_only,
+    writable: (path on the host, path inside). As root, what is writable must have been given away
+    before (``hand_over``). tmp_bytes: another size of the /tmp inside than the view's; it exists in
+    memory only and goes away with the command."""
 
     view: View
     read_only: tuple[tuple[Path, str], ...] = ()
@@ -213,12 +201,10 @@ class Sandbox:
     """Whose SYSTEM it sees."""
 
     def argv(self, command: list[str], *, dropping: bool | None = None) -> list[str]:
-        """The whole command line, for subprocess (``files`` must be in its pass_fds).
-
-        bubblewrap stays the first process inside and all others end with it. The command could
-        not be that: one that runs as another user is not killed by the death of root's parent.
-        dropping: as drops_root() says, for tests of the other way.
-        """
+        """The whole command line, for subprocess (``files`` must be in its pass_fds). bubblewrap
+        stays the first process inside and all others end with it. The command could not be that:
+        one that runs as another user is not killed by the death of root's parent. dropping: as
+        drops_root() says, for tests of the other way."""
         dropping = drops_root() if dropping is None else dropping
         user = str(self.view.uid)
         # A shell opens the filter: whoever copies the line can run it by hand.
@@ -271,10 +257,8 @@ class Sandbox:
 
 
 def _entered(outside: Path, inside: str, closed_too: bool) -> list[tuple[str, str, str]]:
-    """A folder that only root can enter, as all that lies in it: a temporary folder, a home.
-
-    A link in it stays one: where it leads is not shown by it.
-    """
+    """A folder that only root can enter, as all that lies in it: a temporary folder, a home. A link
+    in it stays one: where it leads is not shown by it."""
     if not (closed_too and outside.is_dir()) or outside.stat().st_mode & 0o005 == 0o005:
         return [("--ro-bind", str(outside), inside)]
     return [
@@ -340,10 +324,8 @@ def socket_filter() -> Path:
 
 @functools.cache
 def drops_root() -> bool:
-    """Whether kdyno is root with root's powers, so that commands become other users.
-
-    Else a user namespace is made, for root in a container that lacks those powers, too.
-    """
+    """Whether kdyno is root with root's powers, so that commands become other users. Else a user
+    namespace is made, for root in a container that lacks those powers, too."""
     if os.geteuid() != 0:
         return False
     status = Path("/proc/self/status").read_text("ascii", "replace")
@@ -358,9 +340,7 @@ def drops_root() -> bool:
 
 def hand_over(path: Path, view: View, *, again: bool = False) -> None:
     """Make a file or folder writable for what runs inside: root gives it away, with all it holds.
-
-    again: also where the folder itself is the view's already, for kdyno has put more into it.
-    """
+    again: also where the folder itself is the view's already, for kdyno has put more into it."""
     if not drops_root() or (path.lstat().st_uid == view.uid and not again):
         return
     for folder, folders, files in os.walk(path):

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Files and folders that are whole or absent, whenever this process is killed; and full disks.
 
-What is written comes into being under another name and is renamed. What is only needed for a while
-is held by a lock that dies with its process: whoever comes next tells by it what the dead have
-left, and removes that. A run's own folder, which is not trusted, is written by store/folder.py.
-
-Several machines may share a folder. Not every network file system has locks that hold between
-them, so nothing is right because of a lock alone: what another machine left is removed by that
-machine, or after a day, and who comes second to a name leaves what is there.
+What is written is renamed into place. What is needed for a while is held by a lock that dies with
+its process, and whoever comes next removes what the dead have left. A network file system may have
+no locks between machines: what another one left is removed by that one, or after a day.
 """
 
 from __future__ import annotations
@@ -96,11 +92,9 @@ def into_place(aside: Path, place: Path) -> None:
 
 def write(path: Path, data: bytes) -> None:
     """Replaces the file in one step, through a link of this user's or root's; a pipe or a device is
-    written to.
-
-    ToolError for a full disk, with how much is free; any other OSError as the system gives it. A
-    file in a folder that takes no new ones is written where it is: there is no other way.
-    """
+    written to. ToolError for a full disk, with how much is free; any other OSError as the system
+    gives it. A file in a folder that takes no new ones is written where it is: there is no other
+    way."""
     target = _target(path)
     try:
         _replace(target, data)
@@ -159,9 +153,7 @@ def check(path: Path) -> None:
 @contextmanager
 def folder(place: Path) -> Iterator[Path]:
     """An empty folder beside ``place``, which gets that name at the end; gone on an exception.
-
-    Whoever fills it holds a lock of his own: ``place`` must not exist yet.
-    """
+    Whoever fills it holds a lock of his own: ``place`` must not exist yet."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with scratch("new", place.parent) as aside:
         ready = aside / "ready"
@@ -173,10 +165,8 @@ def folder(place: Path) -> Iterator[Path]:
 
 @contextmanager
 def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
-    """An empty folder for a while, in ``parent`` or where temporary files go.
-
-    Those that killed processes of this user left there are removed first.
-    """
+    """An empty folder for a while, in ``parent`` or where temporary files go. Those that killed
+    processes of this user left there are removed first."""
     if parent is None:
         parent = Path(tempfile.gettempdir())
     else:

@@ -36,9 +36,7 @@ class Placement:
 
 def place(count: int, available: frozenset[int] | None = None) -> Placement:
     """Give a guest ``count`` CPUs: the highest-numbered, because CPU 0 takes most interrupts.
-
-    UsageError when the machine (or the affinity mask kdyno was started with) has fewer.
-    """
+    UsageError when the machine (or the affinity mask kdyno was started with) has fewer."""
     cpus = sorted(available if available is not None else os.sched_getaffinity(0))
     if count < 1 or count > len(cpus):
         raise UsageError(
@@ -71,12 +69,10 @@ def measuring(
     tell: Callable[[str], None] = lambda _text: None,
     cpus: frozenset[int] | None = None,
 ) -> Iterator[None]:
-    """Hold the machine's measuring lock; only one kdyno measures on a machine at a time.
-
-    wait: wait for the other to finish, saying so once; otherwise ToolError names it. Two
-    measurements at once share caches, memory and power even on different CPUs, so ``cpus`` is for
-    who wants that nevertheless: these are held, and others may measure on the rest meanwhile.
-    """
+    """Hold the machine's measuring lock; only one kdyno measures on a machine at a time. wait: wait
+    for the other to finish, saying so once; otherwise ToolError names it. Two measurements at once
+    share caches, memory and power even on different CPUs, so ``cpus`` is for who wants that
+    nevertheless: these are held, and others may measure on the rest meanwhile."""
     names = [_LOCK] if cpus is None else [f"{_LOCK}-{cpu}" for cpu in sorted(cpus)]
     held: list[socket.socket | int] = []
     waited = False
@@ -99,11 +95,9 @@ def measuring(
 
 
 def _taken(names: list[str], held: list[socket.socket | int]) -> str | None:
-    """None when all names are ``held`` now; else one that another has, which stands in the way.
-
-    Who wants the machine keeps its name while others measure on some CPUs, so that no more of them
-    begin. Each takes its own names first and then looks for the other's: never do both go on.
-    """
+    """None when all names are ``held`` now; else one that another has, which stands in the way. Who
+    wants the machine keeps its name while others measure on some CPUs, so that no more of them
+    begin. Each takes its own names first and then looks for the other's: never do both go on."""
     for name in () if held else names:
         if not (_bound(name, held) and _locked(name, held)):
             _release(held)

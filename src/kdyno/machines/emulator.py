@@ -95,12 +95,9 @@ def why_no_kvm() -> str:
 
 
 def accelerator(way: Way, seed: int, waits: bool = False, shift: int = 0) -> list[str]:
-    """QEMU's words for the way, the clock and the CPU.
-
-    Counting, ``sleep=off`` lets the guest's clock jump over idle time to the next timer, but where
-    it waits for the host's files: there that may be a case's time limit. shift: beyond the way's
-    own.
-    """
+    """QEMU's words for the way, the clock and the CPU. Counting, ``sleep=off`` lets the guest's
+    clock jump over idle time to the next timer, but where it waits for the host's files: there that
+    may be a case's time limit. shift: beyond the way's own."""
     if way == "kvm":
         return ["-accel", "kvm", "-cpu", "host"]
     if way == "tcg":
@@ -113,13 +110,11 @@ def accelerator(way: Way, seed: int, waits: bool = False, shift: int = 0) -> lis
 
 
 def clock_words(way: Way, cpus: int = 1, ticks_khz: int = 0) -> list[str]:
-    """The kernel's words for its clock.
-
-    ticks_khz: of the host's time-stamp counter, which a CPU shows that is emulated by the host's
-    clock. A kernel that has to find out by the emulated timer fails in one boot of three. Counting,
-    it is one tick a nanosecond: calibrating that, or the local APIC, would spin for 20 s. Only one
-    CPU can do without its APIC's timer: there is one other.
-    """
+    """The kernel's words for its clock. ticks_khz: of the host's time-stamp counter, which a CPU
+    shows that is emulated by the host's clock. A kernel that has to find out by the emulated timer
+    fails in one boot of three. Counting, it is one tick a nanosecond: calibrating that, or the
+    local APIC, would spin for 20 s. Only one CPU can do without its APIC's timer: there is one
+    other."""
     if way == "kvm":
         return []
     khz = 1_000_000 if way in SHIFTS else ticks_khz

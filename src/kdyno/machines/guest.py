@@ -146,9 +146,7 @@ def diagnosis_of(
 @contextmanager
 def disk_image(parent: Path, size_bytes: int) -> Iterator[Path]:
     """A disk for one boot: a sparse file of ``size_bytes`` with an empty ext4, the same each time.
-
-    ToolError where the file system of ``parent`` has not that much to spare.
-    """
+    ToolError where the file system of ``parent`` has not that much to spare."""
     with disk_folder(parent, size_bytes) as inside:
         file = inside / "disk"
         with file.open("wb") as handle:
@@ -281,10 +279,8 @@ class Boot(Plan, ABC):
 
 
 def boot(request: Boot, listener: Listener = lambda _case: None) -> Outcome:
-    """Boot once, let the guest work its job off, and give the record; whatever it does.
-
-    Raises only for what is not the guest's fault (no bwrap, no descriptors, Ctrl-C).
-    """
+    """Boot once, let the guest work its job off, and give the record; whatever it does. Raises only
+    for what is not the guest's fault (no bwrap, no descriptors, Ctrl-C)."""
     with Events() as events:
         return run_to_end(start(request, events, listener), events)
 

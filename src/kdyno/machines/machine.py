@@ -40,16 +40,12 @@ class Session(Protocol):
     """It is over, by its own doing or by kdyno's. ``close`` says how."""
 
     def send(self, order: str, limit_s: float = math.inf) -> None:
-        """One order of guest/turns.h, to be answered within ``limit_s`` seconds of running.
-
-        Only to guests whose job has ``turns``. A guest that is gone takes no notice.
-        """
+        """One order of guest/turns.h, to be answered within ``limit_s`` seconds of running. Only to
+        guests whose job has ``turns``. A guest that is gone takes no notice."""
 
     def ask(self, order: str, limit_s: float = math.inf) -> bool:
-        """``send``, and wait for an answer, which ``records`` will read.
-
-        The next guest gets its turn the sooner. False where no answer came soon.
-        """
+        """``send``, and wait for an answer, which ``records`` will read. The next guest gets its
+        turn the sooner. False where no answer came soon."""
 
     def records(self) -> list[Record]:
         """What it sent since the last call, in order; already checked."""
@@ -278,10 +274,8 @@ class Machine(Protocol):
         raise ToolError(self.can.profile)
 
     def probe(self, notice: Callable[[str], None]) -> None:
-        """Start everything once with nothing to do. ToolError when nothing can start at all.
-
-        A variant that fails is not judged here: the loop counts its failures.
-        """
+        """Start everything once with nothing to do. ToolError when nothing can start at all. A
+        variant that fails is not judged here: the loop counts its failures."""
 
     def footprint(self) -> Footprint:
         """Memory, for guests that are alive together."""

@@ -178,10 +178,8 @@ def printable_words(cmdline: str) -> list[str]:
 
 
 class CpuTime:
-    """Of all threads of these processes, as they are now; those that come later are not counted.
-
-    By /proc/PID/task/TID/schedstat, which has nanoseconds and takes microseconds to read.
-    """
+    """Of all threads of these processes, as they are now; those that come later are not counted. By
+    /proc/PID/task/TID/schedstat, which has nanoseconds and takes microseconds to read."""
 
     def __init__(self, pids: Iterable[int] = ()) -> None:
         self._files: list[int] = []
@@ -214,11 +212,9 @@ class NoAnswer(Exception):
 
 class Monitor:
     """QEMU's monitor, as far as pausing a guest takes it (docs/interop/qmp-spec.rst in QEMU).
-
     ``stop`` stops the guest's CPUs and timers where SIGSTOP would stop the process that has to
     serve them; what comes back from an emulator that a guest may have taken over is read within
-    limits. It owns its connection.
-    """
+    limits. It owns its connection."""
 
     LIMIT_S: ClassVar[float] = 5.0
     """For an answer, which takes less than a millisecond."""
@@ -531,9 +527,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _wait_for_all(pipes: Iterable[int], limit_s: float = 5.0) -> None:
     """Until nobody holds the guest's ends: the kernel takes down what was killed in its own time.
-
-    The limit is for what got away where there is no sandbox.
-    """
+    The limit is for what got away where there is no sandbox."""
     held, poller = set(pipes), select.poll()
     for descriptor in held:
         poller.register(descriptor, 0)  # its end alone
@@ -545,11 +539,9 @@ def _wait_for_all(pipes: Iterable[int], limit_s: float = 5.0) -> None:
 
 
 def _kernel_groups(pid: int) -> tuple[int, ...]:
-    """The process group that the guest's kernel and its stubs are in: the innermost one.
-
-    Around it are the sandbox and the supervisor, which must go on running: it is they who see to
-    it that nothing is left when kdyno is killed.
-    """
+    """The process group that the guest's kernel and its stubs are in: the innermost one. Around it
+    are the sandbox and the supervisor, which must go on running: it is they who see to it that
+    nothing is left when kdyno is killed."""
     group = 0
     for child in _family(pid)[1:]:
         with suppress(ProcessLookupError):
@@ -569,10 +561,8 @@ def _family(pid: int) -> list[int]:
 
 
 def _threads(pid: int) -> list[Path]:
-    """The folders of a process's threads; none when it has ended.
-
-    Not by Path.glob, which raises FileNotFoundError when the process ends after its first look.
-    """
+    """The folders of a process's threads; none when it has ended. Not by Path.glob, which raises
+    FileNotFoundError when the process ends after its first look."""
     try:
         return list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:

@@ -28,11 +28,9 @@ _PACKAGES = "// packages: "
 
 @cache
 def guest_program(cache_root: Path, word_bits: int) -> Path:
-    """Path of the static guest program for kernels of ``word_bits``.
-
-    The same file is used in every variant: only the kernel may differ. ToolError where the
-    compiler cannot link static programs of that word size.
-    """
+    """Path of the static guest program for kernels of ``word_bits``. The same file is used in every
+    variant: only the kernel may differ. ToolError where the compiler cannot link static programs of
+    that word size."""
     source = data_root() / "guest"
     folder = cache_root / "guest" / _digest(source)
     program = folder / f"kdyno-guest-{word_bits}"

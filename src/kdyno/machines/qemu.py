@@ -94,12 +94,10 @@ _AS_OURS = (
 
 
 def archive(files: Sequence[tuple[str, int, bytes]]) -> bytes:
-    """A guest's first files, as the kernel unpacks them: the same bytes for the same content.
-
-    Each is (name relative to the root, mode as stat(2) has it, content); a device is the console.
-    Root's files, of the year 1970, numbered in their order. The format is cpio "newc"
-    (Documentation/driver-api/early-userspace/buffer-format.rst in Linux).
-    """
+    """A guest's first files, as the kernel unpacks them: the same bytes for the same content. Each
+    is (name relative to the root, mode as stat(2) has it, content); a device is the console. Root's
+    files, of the year 1970, numbered in their order. The format is cpio "newc"
+    (Documentation/driver-api/early-userspace/buffer-format.rst in Linux)."""
     packed = bytearray()
     for number, (name, mode, content) in (*enumerate(files, 1), (0, ("TRAILER!!!", 0, b""))):
         text = name.encode() + b"\0"
@@ -113,13 +111,11 @@ def archive(files: Sequence[tuple[str, int, bytes]]) -> bytes:
 
 @dataclass(frozen=True)
 class Chance:
-    """What differs from draw to draw: QEMU's random numbers, where a kernel's memory lies,
-    and how long an instruction takes, so that ticks fall elsewhere.
-
-    A kernel's allocators and scheduler are in another state each time, as from boot to boot on
-    other machines; the code is the same. So is its place: the first program of a bzImage would
-    draw that (KASLR), and a kernel that is entered without it never does.
-    """
+    """What differs from draw to draw: QEMU's random numbers, where a kernel's memory lies, and how
+    long an instruction takes, so that ticks fall elsewhere. A kernel's allocators and scheduler are
+    in another state each time, as from boot to boot on other machines; the code is the same. So is
+    its place: the first program of a bzImage would draw that (KASLR), and a kernel that is entered
+    without it never does."""
 
     seed: int
     memory_less_bytes: int
@@ -321,13 +317,11 @@ class QemuBoot(Boot):
     def qemu_words(
         self, places: Places, console: int, plugin: tuple[int, ...] = (), monitor: int | None = None
     ) -> list[str]:
-        """QEMU's own command line: a machine with as little in it as there can be.
-
-        console, plugin, monitor: descriptors. Without a bus to search and tables to read a kernel
-        is at its first program after 20 million instructions. Kernels of distributions find virtio
-        by PCI or by ACPI alone; and by ACPI, on a machine as small as microvm, they take no tick
-        from its timer, which leaves the local APIC's, that is dear to calibrate.
-        """
+        """QEMU's own command line: a machine with as little in it as there can be. console, plugin,
+        monitor: descriptors. Without a bus to search and tables to read a kernel is at its first
+        program after 20 million instructions. Kernels of distributions find virtio by PCI or by
+        ACPI alone; and by ACPI, on a machine as small as microvm, they take no tick from its timer,
+        which leaves the local APIC's, that is dear to calibrate."""
         bus = "device" if self.modules is None else "pci"
         machine = "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"
         same = ""

@@ -157,11 +157,9 @@ class Uml(Built):
         return CAVEAT, Flag(kind="ptrace-mode", text=text)
 
     def probe(self, notice: Callable[[str], None]) -> None:
-        """How it runs user code: "seccomp" where the host allows it, else "ptrace", for all.
-
-        It also brings the images into the host's page cache, so that no variant's first measured
-        boot pays for reading its file.
-        """
+        """How it runs user code: "seccomp" where the host allows it, else "ptrace", for all. It
+        also brings the images into the host's page cache, so that no variant's first measured boot
+        pays for reading its file."""
         for name in self._setup.images:
             host = run_to_end(self.open(Plan(name, Job())), self.clock).host
             if host.status == "ok":

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A userland of a guest's own: the files of one Debian release for one architecture.
+"""A userland of a guest's own: one and the same files for kernels of either word size.
 
-mmdebstrap puts them together, without root where it can, from the release alone, which does not
-change any more as its updates do, with the packages that the cases need and nothing else. kdyno's
-own programs are built in it, by its own compiler. So one and the same files run under kernels of
-either word size, on any machine.
+mmdebstrap puts together what the cases need from one Debian release alone, which does not change
+any more as its updates do. kdyno's own programs are built in it, by its own compiler.
 """
 
 from __future__ import annotations

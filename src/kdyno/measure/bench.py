@@ -329,13 +329,11 @@ def equip(
     notify: Callable[[str], None],
     root: Path | None = Path("/"),
 ) -> Equipment:
-    """Look everything up, and prepare what is to be prepared once.
-
-    program: the guest program. root: whose programs its cases start; None: another machine's, where
-    nothing can be looked up. tree: a kernel source, if any. places: where the machine shows its
-    cases what they ask for; None where that is not the same in every boot, and then every boot
-    prepares for itself. ToolError when not one case can run.
-    """
+    """Look everything up, and prepare what is to be prepared once. program: the guest program.
+    root: whose programs its cases start; None: another machine's, where nothing can be looked up.
+    tree: a kernel source, if any. places: where the machine shows its cases what they ask for; None
+    where that is not the same in every boot, and then every boot prepares for itself. ToolError
+    when not one case can run."""
     programs = programs_folder(program)
     lacking = _lacking(cases, programs, tree, root)
     words = (word for case in cases for word in (*case.program, *case.prepare))
@@ -391,12 +389,10 @@ def _prepared(
     cache: Path,
     notify: Callable[[str], None],
 ) -> Path:
-    """The folder that the case's ``prepare`` command filled, made now or found in the cache.
-
-    It runs in the sandbox with everything at the paths that the boots will see it at: what a
-    build leaves behind knows its own paths. Its log lies beside the folder. ToolError with its last
-    lines when it fails.
-    """
+    """The folder that the case's ``prepare`` command filled, made now or found in the cache. It
+    runs in the sandbox with everything at the paths that the boots will see it at: what a build
+    leaves behind knows its own paths. Its log lies beside the folder. ToolError with its last lines
+    when it fails."""
     command = in_words(case.prepare, places)
     # The folders are named by a digest of what is in them, so their paths say enough.
     parts = [*command, *(f"{name}={path}" for path, name in shared)]
@@ -429,10 +425,8 @@ def bench_of(
     notify: Callable[[str], None],
     fetching: Progress = lambda _text, _part: None,
 ) -> Bench:
-    """Ready to boot. The baseline's copy is added where it is to be booted.
-
-    images: of every variant that was built; empty for a machine that boots nothing.
-    """
+    """Ready to boot. The baseline's copy is added where it is to be booted. images: of every
+    variant that was built; empty for a machine that boots nothing."""
     kind = KINDS[experiment.machine.kind]
     variants = {
         variant.name: variant

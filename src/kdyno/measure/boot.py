@@ -53,11 +53,9 @@ def samples_of(
     lacking: Sequence[str] = (),
     rounds: Mapping[int, Rounds] | None = None,
 ) -> tuple[Sample, ...]:
-    """A score, or why there is none, for every case that was begun or cannot run here.
-
-    ``lacking``: for each case why it was left out of the job; empty where it was not.
-    ``rounds``: of cases that took turns, by their place in the job.
-    """
+    """A score, or why there is none, for every case that was begun or cannot run here. ``lacking``:
+    for each case why it was left out of the job; empty where it was not. ``rounds``: of cases that
+    took turns, by their place in the job."""
     samples = []
     number = 0
     for case, missing in zip(cases, lacking or [""] * len(cases), strict=True):
@@ -198,11 +196,9 @@ def key_of(job: CaseJob) -> str:
 def calibrated(
     bench: Bench, seconds: float, notify: Callable[[str], None] = lambda _text: None
 ) -> dict[str, int]:
-    """suite/case → operations that the baseline does in ``seconds``.
-
-    Cases that already have a number keep it. Cases that cannot run are left out, said aloud;
-    ToolError when none is left or the boot fails.
-    """
+    """suite/case → operations that the baseline does in ``seconds``. Cases that already have a
+    number keep it. Cases that cannot run are left out, said aloud; ToolError when none is left or
+    the boot fails."""
     jobs = tuple(job if job.operations else replace(job, seconds=seconds) for job in bench.runnable)
     name = bench.experiment.baseline
     outcome = boot(bench, plan_of(bench, name, jobs))

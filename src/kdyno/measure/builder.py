@@ -90,12 +90,10 @@ def check(
     new: bool = False,
     report: Report = silent,
 ) -> Recipes:
-    """Fetch the sources, work out every recipe, and find all that is wrong with them.
-
-    UsageError with every mistake, before anything is built. fetching: False leaves out variants
-    whose source would have to come from elsewhere. new: of an experiment that has no run yet, two
-    variants have to differ.
-    """
+    """Fetch the sources, work out every recipe, and find all that is wrong with them. UsageError
+    with every mistake, before anything is built. fetching: False leaves out variants whose source
+    would have to come from elsewhere. new: of an experiment that has no run yet, two variants have
+    to differ."""
     mistakes = experiment.mistakes()
     trees: dict[str, Tree | None] = {}
     recipes: dict[str, Recipe] = {}
@@ -343,9 +341,8 @@ def _check_twins(experiment: Experiment, mistakes: Mistakes) -> list[str]:
 
 def changed(experiment: Experiment, recipes: Recipes, before: Mapping[str, str]) -> str | None:
     """A variant that is not what it was, before anything is built; None: none is known to be.
-
-    before: variant → identity. That of a variant with a scheduler is known when this is built too.
-    """
+    before: variant → identity. That of a variant with a scheduler is known when this is built
+    too."""
     loaded = {variant.name for variant in experiment.variants if variant.scheduler is not None}
     digests = recipes.digests.items()
     new = (name for name, digest in digests if before.get(name, digest) != digest)
@@ -361,11 +358,9 @@ def build_all(
     report: Report = silent,
     notify: Callable[[str], None] = lambda _text: None,
 ) -> Built:
-    """Build every recipe, the baseline first: the others start from its object tree.
-
-    A variant that does not build is in ``failed``; the others go on. Options that do not
-    survive are a UsageError before the first compilation.
-    """
+    """Build every recipe, the baseline first: the others start from its object tree. A variant that
+    does not build is in ``failed``; the others go on. Options that do not survive are a UsageError
+    before the first compilation."""
     images: dict[str, Image] = dict(recipes.installed)
     schedulers = {variant.name: variant.scheduler for variant in experiment.variants}
     failed: dict[str, str] = dict(recipes.skipped)
@@ -400,11 +395,9 @@ def build_all(
 
 
 def _refuse_small_xstate(variant: Variant, recipe: Recipe) -> None:
-    """UML before 6.13 has a fixed place for a process's registers; AMX's do not fit.
-
-    Its first user process would panic with "ptrace set fp regs failed". Later kernels ask the
-    host for the size.
-    """
+    """UML before 6.13 has a fixed place for a process's registers; AMX's do not fit. Its first user
+    process would panic with "ptrace set fp regs failed". Later kernels ask the host for the
+    size."""
     path = "arch/x86/um/user-offsets.c"
     original, text = recipe.tree.path / path, recipe.changes.files.get(path)
     if text is None and original.is_file():

@@ -50,11 +50,9 @@ class Trial:
 
 
 def experiment_text(trial: Trial, folder: Path) -> str:
-    """The experiment file that asks the same; it is stored with the run and can be kept.
-
-    Files that a shorthand names are looked for in ``folder``. UsageError for a shorthand that
-    means nothing.
-    """
+    """The experiment file that asks the same; it is stored with the run and can be kept. Files that
+    a shorthand names are looked for in ``folder``. UsageError for a shorthand that means
+    nothing."""
     if not trial.command:
         raise UsageError("which command? For example: kdyno try -k memcpy=avx2 -- sort words.txt")
     kernels = trial.kernels or (STOCK,)
@@ -120,10 +118,8 @@ def option_of(path: KeyPath) -> str:
 
 
 def in_guest(command: tuple[str, ...], folder: Path) -> tuple[str, ...]:
-    """The command as a guest runs it: in ``folder``, which it sees read-only.
-
-    UsageError where it would not find what the person means.
-    """
+    """The command as a guest runs it: in ``folder``, which it sees read-only. UsageError where it
+    would not find what the person means."""
     program = command[0]
     if not ((folder / program).is_file() if "/" in program else which(program, path=_PATH)):
         raise UsageError(f"{program} is not there: no such program in {_PATH}, or no such file")

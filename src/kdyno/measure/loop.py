@@ -44,11 +44,9 @@ Key = tuple[str, str, str]
 
 
 def block_order(seed: int, block: int, variants: Sequence[str]) -> tuple[str, ...]:
-    """Order of ``variants`` in block number ``block``.
-
-    Every block has a generator of its own, so an order depends on the seed and the block's
-    number and not on what happened before: a resumed run goes on with the same plan.
-    """
+    """Order of ``variants`` in block number ``block``. Every block has a generator of its own, so
+    an order depends on the seed and the block's number and not on what happened before: a resumed
+    run goes on with the same plan."""
     order = list(variants)
     random.Random(f"{seed}:{block}").shuffle(order)
     return tuple(order)
@@ -61,9 +59,7 @@ def draw_of(seed: int, block: int) -> int:
 
 def choose(bench: Bench, interleave: str) -> tuple[Literal["boots", "turns"], str]:
     """(how the variants of a block alternate, why not by turns where ``auto`` would have them).
-
-    UsageError where ``interleave`` is turns and they are impossible.
-    """
+    UsageError where ``interleave`` is turns and they are impossible."""
     if interleave == "boots" or (bench.undisturbed and interleave == "auto"):
         return "boots", ""
     need = bench.machine.footprint()
@@ -96,11 +92,9 @@ def whole_cases(bench: Bench) -> dict[str, str]:
 
 
 def effort(bench: Bench, question: Question, data: Samples, group_s: float) -> Effort:
-    """Seconds of each case in the next group, by spreads and prices so far only.
-
-    group_s: seconds that a group takes beside its timed turns. Kalibera & Jones: as many rounds as
-    make the narrowest interval in a given time.
-    """
+    """Seconds of each case in the next group, by spreads and prices so far only. group_s: seconds
+    that a group takes beside its timed turns. Kalibera & Jones: as many rounds as make the
+    narrowest interval in a given time."""
     members = max(2, len(bench.variants))
     own_s = group_s / max(1, len(question.cases))
     limits = {(job.suite, job.case): job.seconds or CASE_S for job in bench.jobs}

@@ -88,10 +88,8 @@ class Member:
         self.session.send(order, limit_s)
 
     def hear(self, *types: type[Record], until_s: float = math.inf) -> Record | None:
-        """The next record of these types; None where it has none to give, or by ``until_s``.
-
-        An error or skip ends the case that is running; the guest's end loses it.
-        """
+        """The next record of these types; None where it has none to give, or by ``until_s``. An
+        error or skip ends the case that is running; the guest's end loses it."""
         while True:
             self._listen()
             while self._records:
@@ -175,11 +173,8 @@ class Size:
 
 
 def turns(present: Sequence[Member], size: Size) -> dict[str, int]:
-    """One turn of each, one after the other; name → ns.
-
-    Answers are looked at when all had theirs: between turns, in the guests' caches, that takes ten
-    times longer.
-    """
+    """One turn of each, one after the other; name → ns. Answers are looked at when all had theirs:
+    between turns, in the guests' caches, that takes ten times longer."""
     for member in present:
         member.take_turn(size.operations, size.limit_s)
     took = {member.name: ns for member in present if (ns := member.took()) is not None}
@@ -189,11 +184,9 @@ def turns(present: Sequence[Member], size: Size) -> dict[str, int]:
 
 
 def frozen_turns(present: Sequence[Member], size: Size) -> dict[str, int]:
-    """One long turn of each, all begun together; who is not at work is stopped. Name → ns.
-
-    By the host's clock: a frozen guest's own jumps over the gaps. Where a command marks what is to
-    be timed of it, that.
-    """
+    """One long turn of each, all begun together; who is not at work is stopped. Name → ns. By the
+    host's clock: a frozen guest's own jumps over the gaps. Where a command marks what is to be
+    timed of it, that."""
     took = {}
     working = []
     for member in present:
@@ -263,10 +256,8 @@ class _Long:
 
 def why_whole(case: Case) -> str:
     """Why a case is not measured by turns but whole, one guest after the other; empty: it is.
-
     Whoever gives such a case's ``work`` says that its figure is not needed, and that it does not
-    wait for its disk.
-    """
+    wait for its disk."""
     if case.figure is not None and not case.work:
         return "its figure is what the program says, by a clock that jumps when a guest is frozen"
     if case.disk_bytes and not case.work:
@@ -275,12 +266,10 @@ def why_whole(case: Case) -> str:
 
 
 def orders(seed: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Endless rounds, balanced; they depend on nothing but the seed.
-
-    After every len(names) of them each name was once at every position, and each followed on every
-    other and on itself as often: a guest that makes the next one slower does so to all alike, and
-    no ratio moves. Such orders are called serially balanced (Finney & Outhwaite, 1956).
-    """
+    """Endless rounds, balanced; they depend on nothing but the seed. After every len(names) of them
+    each name was once at every position, and each followed on every other and on itself as often: a
+    guest that makes the next one slower does so to all alike, and no ratio moves. Such orders are
+    called serially balanced (Finney & Outhwaite, 1956)."""
     generator = random.Random(seed)
     first, *others = generator.sample(list(names), len(names))
     while True:
@@ -294,10 +283,8 @@ def orders(seed: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def begin_case(
     members: Sequence[Member], index: int, job: CaseJob, seed: str, *, whole: bool
 ) -> list[Member]:
-    """The guests that are alive, in random order, each told to begin the case.
-
-    ``whole``: it takes no turns and is done by one after the other; nobody has turns to take then.
-    """
+    """The guests that are alive, in random order, each told to begin the case. ``whole``: it takes
+    no turns and is done by one after the other; nobody has turns to take then."""
     by_name = {member.name: member for member in members if not member.lost}
     order = next(orders(seed, [member.name for member in members]))
     alive = [by_name[name] for name in order if name in by_name]
@@ -310,11 +297,9 @@ def begin_case(
 
 
 def calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
-    """Operations of a turn, from unmeasured turns of all guests, each alone on the machine.
-
-    One number for all, by their geometric mean: a single guest's would be another in each group
-    where kernels differ by a factor. None where no guest is left that answers.
-    """
+    """Operations of a turn, from unmeasured turns of all guests, each alone on the machine. One
+    number for all, by their geometric mean: a single guest's would be another in each group where
+    kernels differ by a factor. None where no guest is left that answers."""
     operations, each_ns = job.operations or 1, []
     for member in ready:
         if (result := _calibrated_by(member, job, operations)) is not None:
@@ -329,10 +314,8 @@ def calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
 
 
 def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, float] | None:
-    """(operations that were enough, ns of one), beginning with so many; None: no answer.
-
-    The cheapest turn counts: one that was interrupted would make the operation look slow.
-    """
+    """(operations that were enough, ns of one), beginning with so many; None: no answer. The
+    cheapest turn counts: one that was interrupted would make the operation look slow."""
     best_ns, short_ns, waits = math.inf, math.inf, 0
     for _ in range(_CALIBRATING):
         ns = member.turn(operations, job.timeout_s)
@@ -386,10 +369,8 @@ Effort = Mapping[tuple[str, str], float]
 def together(
     machine: Machine, plans: Sequence[Plan], work: Callable[[Sequence[Member]], None]
 ) -> tuple[list[Member], list[Outcome]]:
-    """Start guests in this order, have ``work`` done by them while all are alive, end them.
-
-    Their outcomes are in the same order; whatever happens, none is left.
-    """
+    """Start guests in this order, have ``work`` done by them while all are alive, end them. Their
+    outcomes are in the same order; whatever happens, none is left."""
     members: list[Member] = []
     with Alive(machine.clock) as alive:
         for plan in plans:
@@ -406,11 +387,9 @@ def together(
 
 @contextmanager
 def beside_no_turn(cpus: frozenset[int]) -> Iterator[None]:
-    """kdyno on the guests' own CPUs: it works between turns, when they do not.
-
-    A hand-over is a switch of processes there, and not the waking of a CPU that sleeps, which a
-    virtual machine pays twice for. No garbage is collected meanwhile, between two turns.
-    """
+    """kdyno on the guests' own CPUs: it works between turns, when they do not. A hand-over is a
+    switch of processes there, and not the waking of a CPU that sleeps, which a virtual machine pays
+    twice for. No garbage is collected meanwhile, between two turns."""
     before = os.sched_getaffinity(0)
     collecting = gc.isenabled()
     os.sched_setaffinity(0, cpus)
@@ -433,10 +412,8 @@ def measure(
     show: Callable[[str], None] = lambda _case: None,
 ) -> list[tuple[BootRecord, bytes]]:
     """Start guests in this order, let them take turns in every case, end them; a record and a
-    console for every guest.
-
-    Guests that fail have a record that says so; those that are left still give their pairs.
-    """
+    console for every guest. Guests that fail have a record that says so; those that are left still
+    give their pairs."""
 
     def work(members: Sequence[Member]) -> None:
         cases = list(enumerate(bench.runnable_cases))
