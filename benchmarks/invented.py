@@ -44,10 +44,10 @@ _LAID_OUT = "() => new Promise(done => requestAnimationFrame(() => requestAnimat
 JUDGE = """
 import sys
 from pathlib import Path
-from kdyno.judge.judging import Otherwise, judge_again
+from kdyno.judge.judging import judge_again
 from kdyno.report.sentence import worded
 from kdyno.store.run import open_run, write_run
-verdict, manifest = judge_again(open_run(Path(sys.argv[1])), Otherwise())
+verdict, manifest = judge_again(open_run(Path(sys.argv[1])))
 with write_run(Path(sys.argv[1])) as writer:
     writer.save_verdict(worded(verdict, manifest))
 """

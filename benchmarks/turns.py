@@ -25,7 +25,7 @@ from benchmarks.load import on_every_cpu, restless
 from kdyno.errors import ToolError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
-from kdyno.judge.judging import raw_effects
+from kdyno.judge.judging import look
 from kdyno.judge.pairs import Question
 from kdyno.machines.cpus import measuring
 from kdyno.measure import boot as booting
@@ -159,7 +159,9 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
                 gathered[way].add(booting.measure(setup, [plan], first_index=0)[0][0])
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
-    effects = {way: raw_effects(gathered[way].samples(), question, ()) for way in WAYS}
+    effects = {
+        way: look(gathered[way].samples(), question, (), blocks[way], 0.01, 6)[0] for way in WAYS
+    }
     for way, own in effects.items():
         widths = ", ".join(f"{100 * half_width(effect):.2f} %" for effect in own.values())
         print(f"  {way}: {blocks[way]} blocks in {spent_s[way]:.0f} s; half-widths {widths}")

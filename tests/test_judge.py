@@ -19,7 +19,7 @@ from test_factorial_table import factor_table, planted
 
 from kdyno import __version__
 from kdyno.errors import UsageError
-from kdyno.judge.judging import Otherwise, judge_again, raw_effects
+from kdyno.judge.judging import judge_again, look
 from kdyno.judge.pairs import Pair
 from kdyno.report.sentence import worded
 from kdyno.stats.verdict import RULE
@@ -204,12 +204,12 @@ def test_what_cannot_be_judged(kdyno: Kdyno, runs: Path, run: Run) -> None:
     assert result.status == 2 and "is still being measured" in result.err
     empty = Manifest(tool="0", created="2027", experiment="x", baseline="stock", seed=1)
     with pytest.raises(UsageError, match="no boot that can be read"):
-        judge_again(written(runs, empty, []), Otherwise())
+        judge_again(written(runs, empty, []))
     assert kdyno("judge", "last").status == 2
 
 
 def test_a_measurement_that_goes_on_forgets_what_was_judged_before(run: Run) -> None:
-    verdict = worded(*judge_again(run, Otherwise()))
+    verdict = worded(*judge_again(run))
     with write_run(run.path) as writer:
         writer.save_later_verdict(verdict)
         assert run.first_verdict() is not None
@@ -234,7 +234,8 @@ def test_a_groups_ratio_goes_before_two_scores_and_needs_none() -> None:
     expected = [*measured.values(), math.log(data.scores[key][7] / data.scores[stock][7])]
     pair = Pair(both, question, case, "on+none")
     assert pair.log_ratios == pytest.approx(expected)
-    assert raw_effects(both, question, ())[key].ratio == pytest.approx(2.006, abs=0.002)
+    effects, _ = look(both, question, (), 8, 0.01, 8)
+    assert effects[key].ratio == pytest.approx(2.006, abs=0.002)
     baseline = Pair(both, question, case, "off+none")
     assert np.log(pair.scores / baseline.scores) == pytest.approx(expected)
     table = factor_table(both, question)

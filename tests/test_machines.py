@@ -13,7 +13,7 @@ from command_line import Kdyno, kdyno  # noqa: F401  # fixture
 from site_runs import at_once, small
 
 from kdyno.errors import UsageError
-from kdyno.judge.judging import Otherwise, judge_again
+from kdyno.judge.judging import judge_again
 from kdyno.report import exporters, tables, terminal
 from kdyno.report.evidence import gather
 from kdyno.report.page import page
@@ -50,7 +50,7 @@ def on(
 
 def judged(runs: Sequence[Run], into: Path) -> tuple[Run, Verdict]:
     with join(runs, into) as writer:
-        verdict, manifest = judge_again(writer.run, Otherwise())
+        verdict, manifest = judge_again(writer.run)
         verdict = worded(verdict, manifest)
         writer.save_verdict(verdict)
         return writer.run, verdict
@@ -139,7 +139,7 @@ def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:
 
 def test_one_machine_has_no_strata(tmp_path: Path) -> None:
     run = on(tmp_path / "runs", {"aa": 1.02})[0]
-    verdict, _ = judge_again(run, Otherwise())
+    verdict, _ = judge_again(run)
     assert verdict.effects[0].strata is None
     assert "effects by machine" not in terminal.text(verdict, 120)
 

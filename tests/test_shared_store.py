@@ -21,7 +21,7 @@ from site_runs import at_once, small
 from sqlalchemy import func, select, text
 
 from kdyno.errors import KdynoError, ToolError, UsageError
-from kdyno.judge.judging import Otherwise, judge_again
+from kdyno.judge.judging import judge_again
 from kdyno.report.site.summary import of_rows, summarize
 from kdyno.store.boot import BootRecord
 from kdyno.store.database import query
@@ -78,8 +78,8 @@ def test_a_run_is_there_once_and_comes_out_as_it_went_in(
     assert fetched.name == run.name and files(fetched.path) == files(run.path)
     # It is there once, and found there.
     assert shared.fetch(shared.find(run.name[-4:]), tmp_path / "cache").path == fetched.path
-    first, _ = judge_again(run, Otherwise())
-    second, _ = judge_again(fetched, Otherwise())
+    first, _ = judge_again(run)
+    second, _ = judge_again(fetched)
     assert first == second and first.effects[0].verdict == "faster"
     (fetched.path / "verdict.json").write_text("")  # one that lost something is fetched again
     fetched = shared.fetch(shared.find("last"), tmp_path / "cache")

@@ -20,7 +20,7 @@ from site_runs import at_once, small
 from sqlalchemy import Connection, MetaData, inspect, select, text
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.judge.judging import Otherwise, judge_again
+from kdyno.judge.judging import judge_again
 from kdyno.store.database import tables
 from kdyno.store.database.address import checked, location, masked
 from kdyno.store.database.query import Wanted, reading, writing
@@ -125,7 +125,7 @@ def test_from_the_version_before_with_all_that_is_in_it(tmp_path: Path, shared: 
     assert [it.name for it in shared.listed(Wanted(cpu="intel*"))] == names[1:]
     for name in names:
         run = shared.fetch(shared.find(name), tmp_path / "cache")
-        assert judge_again(run, Otherwise())[0].boots == {"stock": 2, "mine": 2}
+        assert judge_again(run)[0].boots == {"stock": 2, "mine": 2}
         assert shared.push(run).word == "there"
     assert shared.push(later).word == "pushed"
     assert [it.name for it in shared.listed(Wanted(cpu="a cpu"))] == [later.name]

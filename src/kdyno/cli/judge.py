@@ -13,7 +13,7 @@ from kdyno.cli.outcome import show_outcome
 from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment.overrides import Overrides
 from kdyno.judge import comparing
-from kdyno.judge.judging import Otherwise, judge_again, within
+from kdyno.judge.judging import judge_again, within
 from kdyno.kernels.installed import FORMS
 from kdyno.kernels.installed import parse as parse_image
 from kdyno.labs.published import article as articles
@@ -73,20 +73,21 @@ def judge(
     check_writable(json)
     shared = store_prepared() if push else None
     rules = gate.parse(fail_on or [])
-    otherwise = Otherwise(
-        confidence=percent(confidence, "--confidence"),
-        equivalent=percent(equivalent, "--equivalent"),
-        precision=percent(precision),
-    )
-    level = otherwise.confidence
+    level = percent(confidence, "--confidence")
     if level is not None and not LEAST_CONFIDENCE <= level <= MOST_CONFIDENCE:
         raise UsageError(f'--confidence {confidence!r}: allowed is "50%" to "99.99%"')
+    given = {
+        "confidence": level,
+        "equivalent": percent(equivalent, "--equivalent"),
+        "precision": percent(precision),
+    }
+    criteria = {name: value for name, value in given.items() if value}
     subjects = [find_run(word, runs) for word in what]
     results: list[tuple[Run, Verdict, list[str]]] = []
     statuses = {0}
     for run in subjects:
         try:
-            verdict, changes = _judge(run, otherwise, rules, shared)
+            verdict, changes = _judge(run, criteria, rules, shared)
         except KdynoError as problem:
             if len(subjects) == 1:
                 raise
@@ -111,13 +112,13 @@ def judge(
 
 
 def _judge(
-    run: Run, otherwise: Otherwise, rules: tuple[Rule, ...], shared: Shared | None
+    run: Run, criteria: dict[str, float], rules: tuple[Rule, ...], shared: Shared | None
 ) -> tuple[Verdict, list[str]]:
     """One run, judged, and lines on what that changes. The verdict is kept in the run's folder, and
     in the store that is given."""
     if run.is_being_written():
         raise UsageError(f"{run.name} is still being measured; its verdict comes at the end")
-    verdict, manifest = judge_again(run, otherwise)
+    verdict, manifest = judge_again(run, **criteria)
     verdict = worded(verdict, manifest)
     gate.check_verdict(rules, verdict)
     before = None
@@ -251,7 +252,7 @@ def _join(
     shared = store_prepared() if push else None
     with comparable.join(subjects, runs_folder(runs)) as writer:
         run = writer.run
-        verdict, manifest = judge_again(run, Otherwise())
+        verdict, manifest = judge_again(run)
         verdict = worded(verdict, manifest)
         writer.save_verdict(verdict)
     gate.check_verdict(rules, verdict)

@@ -5,8 +5,7 @@ Nothing is left out because of a flag: disturbed boots are kept."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 import numpy as np
@@ -15,9 +14,8 @@ from kdyno.judge.pairs import CONFIRMED_BOOTS, Judged, Question, pairs_of
 from kdyno.stats.changepoints import drift
 from kdyno.stats.effect import Floats, mean_of
 from kdyno.stats.groups import machine_spread
-from kdyno.store.boot import BootFlag, BootHost, BootRecord
+from kdyno.store.boot import BootFlag, BootHost
 from kdyno.store.manifest import Manifest
-from kdyno.store.run import Damaged
 from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import (
     NO_SANDBOX,
@@ -88,27 +86,13 @@ def disturbances(host: BootHost) -> tuple[BootFlag, ...]:
     return tuple(flags)
 
 
-class Tally:
-    """How many boots of a run each kind of disturbance concerns, counted as they go by."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._total = 0
-
-    def watch(self, boots: Iterable[BootRecord | Damaged]) -> Iterator[BootRecord | Damaged]:
-        """The same boots; only the readable ones count."""
-        for boot in boots:
-            if isinstance(boot, BootRecord):
-                self._total += 1
-                self._counts.update({flag.kind for flag in boot.host.flags})
-            yield boot
-
-    def flags(self) -> list[Flag]:
-        """One for each kind that occurred."""
-        return [
-            Flag(kind=kind, text=f"{_MEANING.get(kind, kind)} in {n} of {self._total} boots (kept)")
-            for kind, n in sorted(self._counts.items())
-        ]
+def disturbed(data: Samples) -> list[Flag]:
+    """One for each kind of disturbance: how many boots it concerns."""
+    whole = sum(data.boots.values()) + sum(sum(own.values()) for own in data.failures.values())
+    return [
+        Flag(kind=kind, text=f"{_MEANING.get(kind, kind)} in {n} of {whole} boots (kept)")
+        for kind, n in sorted(data.disturbed.items())
+    ]
 
 
 def outside_sandbox(which: str = "") -> Flag:

@@ -63,29 +63,21 @@ _FUNCTIONS_SHOWN = 10
 # A stored run again.
 
 
-@dataclass(frozen=True)
-class Otherwise:
-    """What is asked differently this time; None: as the run was asked."""
-
-    confidence: float | None = None
-    equivalent: float | None = None
-    precision: float | None = None
-
-
-def question_of(run: Run, otherwise: Otherwise) -> tuple[Question, Manifest]:
+def _question_of(run: Run) -> tuple[Question, Manifest]:
     """(what is to be judged, the run's manifest).
 
     UsageError for a run that has nothing to judge, ToolError for one that cannot be read."""
     manifest = run.manifest()
     if not manifest.failed and not any(isinstance(boot, BootRecord) for boot in run.boots()):
         raise UsageError(f"{run.name} has no boot that can be read, so there is nothing to judge")
-    changes = {name: value for name, value in vars(otherwise).items() if value}
-    return replace(Question.of(manifest), **changes), manifest
+    return Question.of(manifest), manifest
 
 
-def judge_again(run: Run, otherwise: Otherwise) -> tuple[Verdict, Manifest]:
-    """(verdict without its words, the run's manifest). Errors as ``question_of``."""
-    question, manifest = question_of(run, otherwise)
+def judge_again(run: Run, **criteria: float) -> tuple[Verdict, Manifest]:
+    """(verdict without its words, the run's manifest). ``criteria``: confidence, equivalent or
+    precision, where they are others this time. Errors as ``_question_of``."""
+    question, manifest = _question_of(run)
+    question = replace(question, **criteria)  # type: ignore[arg-type]
     verdict = verdict_of(run, question, manifest.stopped or "interrupted")
     if manifest.state in ("running", "interrupted"):
         text = (
@@ -103,7 +95,7 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
     By the rule that every run is judged by, corrected for the effects that are asked for. Without
     the factors, whose main effects are against the baseline of the whole cross. UsageError where
     the run has no such variant."""
-    question, manifest = question_of(run, Otherwise())
+    question, manifest = _question_of(run)
     names = question.names
     for name in (against, variant):
         if name is not None and name not in names:
@@ -127,29 +119,6 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
 # While it is measured.
 
 
-def raw_effects(
-    data: Samples, question: Question, given_up: Sequence[str], blocks: int | None = None
-) -> dict[Key, PairedEffect]:
-    """(suite, case, variant) → raw effect, for the stopping rule and the live display.
-
-    ``blocks``: of the first so many only. Variants that were given up are left out, and cases that
-    never gave a pair. Where nothing is compared it is each case's own spread."""
-    return _raw(_alive(data, question, given_up), data, question, blocks)
-
-
-def _alive(data: Samples, question: Question, given_up: Sequence[str]) -> list[Pair]:
-    return pairs_of(data, question, [name for name in question.compared if name not in given_up])
-
-
-def _raw(
-    pairs: Sequence[Pair], data: Samples, question: Question, blocks: int | None
-) -> dict[Key, PairedEffect]:
-    if not question.compared:
-        return own_spread(data, question, blocks)
-    effects = {pair.key: pair.ranked(blocks) for pair in pairs}
-    return {key: effect for key, effect in effects.items() if effect.n > 0 or data.blocks < 3}
-
-
 def look(
     data: Samples,
     question: Question,
@@ -159,10 +128,21 @@ def look(
     minimum: int,
 ) -> tuple[dict[Key, PairedEffect], stopping.Progress]:
     """(raw effects, whether they are precise enough) after ``blocks`` whole blocks, by typical
-    turns and by summed times."""
+    turns and by summed times.
+
+    Variants that were given up are left out, and cases that never gave a pair. Where nothing is
+    compared an effect is the case's own spread."""
     earlier = stopping.before(blocks)
-    pairs = _alive(data, question, given_up)
-    effects, then = (_raw(pairs, data, question, count) for count in (None, earlier))
+    alive = [name for name in question.compared if name not in given_up]
+    pairs = pairs_of(data, question, alive)
+
+    def raw(count: int | None) -> dict[Key, PairedEffect]:
+        if not question.compared:
+            return _own_spread(data, question, count)
+        effects = {pair.key: pair.ranked(count) for pair in pairs}
+        return {key: effect for key, effect in effects.items() if effect.n > 0 or data.blocks < 3}
+
+    effects, then = raw(None), raw(earlier)
     estimated, before = (
         [effect for effect in each.values() if not effect.exact] for each in (effects, then)
     )
@@ -184,7 +164,7 @@ def look(
 # Of a kernel alone, such as the host's own: nothing is compared.
 
 
-def own_spread(
+def _own_spread(
     data: Samples, question: Question, blocks: int | None = None
 ) -> dict[Key, PairedEffect]:
     """(suite, case, variant) → its repetitions against their own median.
@@ -201,7 +181,7 @@ def own_spread(
 
 def _values(data: Samples, question: Question) -> tuple[CaseValue, ...]:
     """The median of each case with the interval of its repetitions."""
-    spread = own_spread(data, question)
+    spread = _own_spread(data, question)
     values = []
     for case in question.cases:
         key = (*case.key, question.baseline)
@@ -235,8 +215,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
 
     The texts (``answer``, the factors' ``summary``) are left empty: the report makes them
     from the rest."""
-    tally = flags.Tally()
-    data = gather(tally.watch(run.boots()))
+    data = gather(run.boots())
     manifest = run.manifest()
     copies = pairs_of(data, question, [question.copy] if question.copy else [])
     floors = {pair.key[:2]: noise_floor(pair.effect()) for pair in copies}
@@ -269,7 +248,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
             *flags.layouts(every),
             *flags.moved_controls(rows),
             *flags.moved_copies(rows_of_copies),
-            *tally.flags(),
+            *flags.disturbed(data),
             *flags.asleep(data, question),
             *flags.restless(data, question),
             *flags.drifted(data, question),
@@ -286,10 +265,6 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
     return explained(verdict, stored_counts(run, question.names)) if question.counted else verdict
 
 
-def _alpha(question: Question) -> float:
-    return 1.0 - question.confidence
-
-
 def family_of(
     data: Samples,
     question: Question,
@@ -300,7 +275,7 @@ def family_of(
     """(``pairs`` judged, groups of cases, table of factors), all as one family.
 
     floors: (suite, case) → the baseline's noise floor."""
-    groups = group_claims(data, question, suites)
+    groups = _group_claims(data, question, suites)
     crosses = crosses_of(data, question)
     rows = rows_of(crosses)
     own = [pair.claim((floors or {}).get(pair.key[:2])) for pair in pairs]
@@ -313,7 +288,7 @@ def family_of(
     return judged, effects, table_of(crosses, rows, words[len(groups) :])
 
 
-def group_claims(
+def _group_claims(
     data: Samples, question: Question, suites: Catalogue
 ) -> dict[tuple[str, str, str], tuple[Claim, Floats]]:
     """(suite, group, variant) → (its claim, the same by summed times), for every group of a suite's
@@ -367,7 +342,7 @@ def judged_all(
     """(``pairs`` judged, judgements of ``wholes``), with what summed times and quantiles say beside
     typical turns. ``own``: the pairs' claims. ``wholes``: claims that are made of several pairs,
     with their log ratios by summed times."""
-    alpha = _alpha(question)
+    alpha = 1.0 - question.confidence
     claims = [*own, *(claim for claim, _ in wholes)]
     figures = [(pair, *figure) for pair in pairs for figure in pair.log_quantiles().items()]
     words, of_figures = judge_sums(
@@ -380,14 +355,7 @@ def judged_all(
     )
     quantiles: dict[Key, list[Quantile]] = {}
     for (pair, name, _), each in zip(figures, of_figures, strict=True):
-        quantile = Quantile(
-            figure=name,
-            ratio=each.effect.ratio,
-            ci=each.ci,
-            blocks=each.effect.n,
-            verdict=each.word,
-            equivalent_too=each.equivalent_too,
-        )
+        quantile = Quantile(figure=name, **figures_of(each))
         quantiles.setdefault(pair.key, []).append(quantile)
     of_pairs = words[: len(pairs)]
     p_values = [word.effect.p_value for word, _ in of_pairs]
@@ -483,7 +451,7 @@ def strata_of(
         )
     corrected = adjusted([test.p_value for test in tests.values()])
     for key, p_value in zip(tests, corrected, strict=True):
-        differs = p_value <= _alpha(question) * (1.0 + 1e-9)
+        differs = p_value <= (1.0 - question.confidence) * (1.0 + 1e-9)
         strata[key] = strata[key].model_copy(update={"differs": differs})
     return strata
 
@@ -498,11 +466,11 @@ def _by(ratios: Floats, names: Mapping[int, str]) -> dict[str, Floats]:
 
 
 def _by_stratum(ratios: Mapping[str, Floats], confidence: float) -> tuple[StratumEffect, ...]:
-    effects = {name: effect_of_differences(own, confidence) for name, own in ratios.items()}
-    return tuple(
-        StratumEffect(stratum=name, ratio=raw.ratio, ci=raw.ci, blocks=raw.n)
-        for name, raw in effects.items()
-    )
+    strata = []
+    for name, own in ratios.items():
+        raw = effect_of_differences(own, confidence)
+        strata.append(StratumEffect(stratum=name, ratio=raw.ratio, ci=raw.ci, blocks=raw.n))
+    return tuple(strata)
 
 
 # Which functions a counted difference is in: the rows of two counted profiles, which add up.

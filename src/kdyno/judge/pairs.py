@@ -408,19 +408,19 @@ def figures_of(
     judged: Judgement, summed: Summed | None = None, slow_turns: float | None = None
 ) -> dict[str, Any]:
     """What the records of effects, groups and factors have in common."""
+
+    def ratios(own: Judgement) -> dict[str, Any]:
+        return {"ratio": own.effect.ratio, "ci": own.ci, "ci_raw": own.effect.ci}
+
     throughput = summed and Throughput(
-        ratio=summed.judgement.effect.ratio,
-        ci=summed.judgement.ci,
-        ci_raw=summed.judgement.effect.ci,
+        **ratios(summed.judgement),
         tail=summed.tail,
         decides=summed.decides,
         slow_turns=slow_turns,
     )
     return {
+        **ratios(judged),
         "throughput": throughput,
-        "ratio": judged.effect.ratio,
-        "ci": judged.ci,
-        "ci_raw": judged.effect.ci,
         "blocks": judged.effect.n,
         "verdict": judged.word,
         "equivalent_too": judged.equivalent_too,

@@ -82,6 +82,8 @@ class Samples:
     """Variant → boots that ended well."""
     failures: dict[str, Counter[str]] = field(default_factory=dict)
     """Variant → reason word → boots that failed."""
+    disturbed: Counter[str] = field(default_factory=Counter)
+    """Kind of disturbance → boots that had it, failed ones too."""
     blocks: int = 0
     """One more than the highest block seen."""
     damaged: tuple[Damaged, ...] = ()
@@ -102,6 +104,7 @@ class Gathering:
             return
         samples = self._samples
         self._blocks = max(self._blocks, boot.block + 1)
+        samples.disturbed.update({flag.kind for flag in boot.host.flags})
         if boot.job.machine:
             samples.machines[boot.block] = boot.job.machine
         if boot.job.layout:
