@@ -196,9 +196,9 @@ def test_the_test_of_heterogeneity() -> None:
     dice = np.random.default_rng(1)
     near = [dice.normal(0, spread, 10) for spread in (0.01, 0.04, 0.02)]
     found = heterogeneity(near)
-    assert found is not None and found.p_value > 0.05 and found.strata == 3
+    assert found is not None and found.p_value > 0.05
     found = heterogeneity([near[0], near[2] + 0.2, np.zeros(3), np.zeros(10)])
-    assert found is not None and found.strata == 2
+    assert found is not None
     assert found.p_value < 1e-6 and found.i_squared > 0.9
     assert heterogeneity([near[0], np.zeros(10)]) is None
     assert heterogeneity([near[0], near[1][:5]]) is None

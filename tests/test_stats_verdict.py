@@ -72,10 +72,6 @@ def test_at_the_edges() -> None:
     assert other == judge([one(1.05)])[0]  # five blocks are not in the family
     assert judge([]) == []
     assert judge([of_scores([], [], "higher")])[0].word == "inconclusive"
-    with pytest.raises(ValueError, match="alpha"):
-        judge([], alpha=5)
-    with pytest.raises(ValueError, match="equivalent"):
-        judge([], equivalent=-1)
     # Six blocks have an interval, however many effects there are.
     rng = np.random.default_rng(4)
     run = [Claim(rng.normal(0, 0.01, 6), "higher") for _ in range(59)]

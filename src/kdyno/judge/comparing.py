@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,11 +21,12 @@ from numpy.typing import ArrayLike
 from kdyno import __version__
 from kdyno.errors import UsageError
 from kdyno.judge.flags import outside_sandbox
-from kdyno.stats.effect import Floats, interval
+from kdyno.stats.effect import Floats, PairedEffect, interval
 from kdyno.stats.verdict import step_levels, word_of
-from kdyno.store.comparable import Measured, measured, refuse_different
-from kdyno.store.manifest import CaseInfo
+from kdyno.store.comparable import label_of
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run
+from kdyno.store.samples import Samples, gather
 from kdyno.store.verdict import Effect, Flag, Verdict
 
 RULE = "runs-welch-holm/1"
@@ -35,17 +38,7 @@ FEWEST_SCORES = 6
 _SHOWN = 6
 
 
-@dataclass(frozen=True)
-class UnpairedEffect:
-    """Second ÷ first; limits and p-value are None where there are too few."""
-
-    ratio: float | None = None
-    lo: float | None = None
-    hi: float | None = None
-    p_value: float | None = None
-
-
-def between_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> UnpairedEffect:
+def between_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> PairedEffect:
     """From one positive score (a median) for each run, on the log scale. Whole runs are the sample,
     so what changes from one run to the next is in the interval.
 
@@ -54,9 +47,9 @@ def between_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) 
 
     a, b = _logs(first), _logs(second)
     if not len(a) or not len(b):
-        return UnpairedEffect()
+        return PairedEffect(0)
     difference = float(b.mean() - a.mean())
-    effect = UnpairedEffect(math.exp(difference))
+    effect = PairedEffect(min(len(a), len(b)), math.exp(difference))
     if min(len(a), len(b)) < FEWEST_RUNS:
         return effect
     variances = [float(np.var(each, ddof=1)) / len(each) for each in (a, b)]
@@ -70,10 +63,10 @@ def between_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) 
     half = float(stdtrit(freedom, 0.5 + confidence / 2.0)) * error
     p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
     low, high = math.exp(difference - half), math.exp(difference + half)
-    return UnpairedEffect(effect.ratio, low, high, p_value)
+    return replace(effect, lo=low, hi=high, p_value=p_value)
 
 
-def within_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> UnpairedEffect:
+def within_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> PairedEffect:
     """From all scores of two kernels: Hodges and Lehmann's shift of the logs, with the interval
     that belongs to the rank sum test (Hollander, Wolfe & Chicken, section 4.3; normal law). It
     knows only the spread inside the runs and says nothing about what happened between them."""
@@ -82,24 +75,142 @@ def within_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -
     a, b = _logs(first), _logs(second)
     m, n = len(a), len(b)
     if not m or not n:
-        return UnpairedEffect()
+        return PairedEffect(0)
     shifts = np.sort(np.subtract.outer(b, a), axis=None)
-    ratio = math.exp(float(np.median(shifts)))
+    effect = PairedEffect(min(m, n), math.exp(float(np.median(shifts))))
     if min(m, n) < FEWEST_SCORES:
-        return UnpairedEffect(ratio)
+        return effect
     mean, sd = m * n / 2.0, math.sqrt(m * n * (m + n + 1) / 12.0)
     cut = math.floor(mean + sd * float(ndtri((1.0 - confidence) / 2.0)) - 0.5)
     above = float((shifts > 0).sum() + 0.5 * (shifts == 0).sum())
     p_value = min(1.0, 2.0 * float(ndtr(-(abs(above - mean) - 0.5) / sd)))
     if cut < 0:
-        return UnpairedEffect(ratio, p_value=p_value)
+        return replace(effect, p_value=p_value)
     low, high = math.exp(float(shifts[cut])), math.exp(float(shifts[m * n - 1 - cut]))
-    return UnpairedEffect(ratio, low, high, p_value)
+    return replace(effect, lo=low, hi=high, p_value=p_value)
 
 
 def _logs(scores: ArrayLike) -> Floats:
     values = np.asarray(scores, dtype=np.float64)
     return np.asarray(np.log(values[np.isfinite(values) & (values > 0)]), dtype=np.float64)
+
+
+MEMORY_TOLERANCE = 0.02
+"""A kernel keeps some memory for itself, so the total differs a little between kernels."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run says of one kernel."""
+
+    name: str
+    label: str
+    """The kernel's release on the host, else the variant's name."""
+    variant: str
+    manifest: Manifest
+    data: Samples = field(repr=False)
+
+    @property
+    def kernel(self) -> str:
+        """Digest of the kernel and, on the host, how it was booted."""
+        return self.manifest.images.get(self.variant, self.variant)
+
+    @cached_property
+    def cases(self) -> dict[tuple[str, str], CaseInfo]:
+        return {case.key: case for case in self.manifest.cases}
+
+    @cached_property
+    def machine(self) -> dict[str, Any]:
+        """What has to be alike."""
+        guest, host = self.manifest.machine, self.manifest.host
+        machine = {"CPU": host.get("cpu_model"), "architecture": host.get("host_arch")}
+        machine |= {"memory": host.get("memory_bytes"), "host's CPUs": host.get("cpus")}
+        if guest.emulator:
+            machine["emulator"] = guest.emulator
+        if guest.scattered:
+            machine["places of pages"] = "drawn"
+        if guest.built:
+            machine |= {"guest's memory": guest.memory_bytes, "guest's CPUs": guest.cpus}
+        return machine
+
+    def scores_of(self, case: CaseInfo) -> list[float]:
+        scores = self.data.scores.get((*case.key, self.variant), {})
+        return [scores[block] for block in sorted(scores)]
+
+
+def measured(run: Run, variant: str | None = None) -> Measured:
+    """The run's kernel: ``variant``, else its baseline."""
+    manifest = run.manifest()
+    name = variant or manifest.baseline
+    if name not in manifest.images and variant:
+        raise UsageError(
+            f"{run.name} has no variant {name!r}; it has {', '.join(manifest.images) or 'none'}"
+        )
+    data = gather(run.boots())
+    if not data.boots.get(name):
+        raise UsageError(
+            f"{run.name}: no boot of {name} ended well, so there is nothing to compare"
+        )
+    return Measured(run.name, label_of(run, manifest, name), name, manifest, data)
+
+
+def _refuse_different(
+    runs: Sequence[Measured], *, common: bool
+) -> tuple[list[CaseInfo], tuple[str, ...]]:
+    """(cases that all runs have, names of those that were left out).
+
+    UsageError for different machines or kinds, and for different cases unless ``common``."""
+    first = runs[0]
+    for other in runs[1:]:
+        kinds = [run.manifest.machine.kind for run in (first, other)]
+        if kinds[0] != kinds[1]:
+            raise UsageError(
+                f"{first.name} was measured on the machine kind {kinds[0]!r}, {other.name} on "
+                f"{kinds[1]!r}: their figures have nothing in common"
+            )
+        for what in dict.fromkeys((*first.machine, *other.machine)):
+            value = first.machine.get(what)
+            if not _same(value, other.machine.get(what)):
+                raise UsageError(
+                    f"{first.name} and {other.name} come from different machines: {what} is "
+                    f"{_quoted(value)} in the one and {_quoted(other.machine.get(what))} in the "
+                    "other. Kernels are compared on one machine"
+                )
+    everything = list(dict.fromkeys(key for run in runs for key in run.cases))
+    shared = [key for key in everything if all(key in run.cases for run in runs)]
+    alike = [key for key in shared if all(_alike(first.cases[key], run.cases[key]) for run in runs)]
+    names = ["/".join(key) for key in everything if key not in alike]
+    if names and not common:
+        why = [f"{'/'.join(key)}: not the same work" for key in shared if key not in alike]
+        why += [f"{'/'.join(key)}: not in all" for key in everything if key not in shared]
+        raise UsageError(
+            f"the runs did not measure the same cases ({'; '.join(why[:6])}"
+            f"{'; …' if len(why) > 6 else ''}). --common compares those that they share"
+        )
+    if not alike:
+        raise UsageError("the runs have no case in common, so there is nothing to compare")
+    return [first.cases[key] for key in alike], tuple(names)
+
+
+def _alike(one: CaseInfo, other: CaseInfo) -> bool:
+    if (one.unit, one.better, one.scale) != (other.unit, other.better, other.scale):
+        return False
+    # A machine that lacks a case never did its work, which is then not known of old runs.
+    return one.work == other.work or not (one.work and other.work)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= MEMORY_TOLERANCE * max(one, other)
+    return bool(one == other)
+
+
+def _quoted(value: Any) -> str:
+    if value is None:
+        return "not known"
+    if isinstance(value, int | float) and value > 1 << 20:
+        return f"{value / (1 << 20):.0f} MiB"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -133,12 +244,12 @@ def compare(
             "and --against VARIANT"
         )
     every = [measured(run, variant) for run in runs]
-    cases, left_out = refuse_different(every, common=common)
+    cases, left_out = _refuse_different(every, common=common)
     arms = _arms(every)
     baseline, *others = arms
     refused = {arm.label: _why_no_verdict(baseline, arm) for arm in others}
 
-    def effect(arm: _Arm, case: CaseInfo, confidence: float) -> UnpairedEffect:
+    def effect(arm: _Arm, case: CaseInfo, confidence: float) -> PairedEffect:
         if refused[arm.label]:
             return within_runs(baseline.scores(case), arm.scores(case), confidence)
         return between_runs(baseline.medians(case), arm.medians(case), confidence)
@@ -156,7 +267,7 @@ def compare(
         confidence=confidence,
         equivalent=equivalent,
         stopped="runs that were there already",
-        boots={arm.label: sum(run.boots for run in arm.runs) for arm in arms},
+        boots={arm.label: sum(run.data.boots[run.variant] for run in arm.runs) for arm in arms},
         flags=tuple(_flags(arms, effects, refused, left_out)),
         effects=tuple(effects),
         tool=__version__,
@@ -186,7 +297,7 @@ def _why_no_verdict(first: _Arm, second: _Arm) -> str:
             f"{fewest} run{'' if fewest == 1 else 's'} of a kernel where {FEWEST_RUNS} are needed "
             "to know how much it differs from itself from run to run"
         )
-    times = [[run.created for run in arm.runs] for arm in (first, second)]
+    times = [[run.manifest.created for run in arm.runs] for arm in (first, second)]
     if max(times[0]) < min(times[1]) or max(times[1]) < min(times[0]):
         return (
             f"all runs of {first.label} and of {second.label} lie on one side of each other in "
@@ -198,8 +309,8 @@ def _why_no_verdict(first: _Arm, second: _Arm) -> str:
 def _effect(
     case: CaseInfo,
     arms: tuple[_Arm, _Arm],
-    raw: UnpairedEffect,
-    corrected: UnpairedEffect | None,
+    raw: PairedEffect,
+    corrected: PairedEffect | None,
     equivalent: float,
 ) -> Effect:
     """``corrected``: with the interval that Holm's correction gives it; None: no verdict."""
@@ -238,18 +349,21 @@ def _flags(
     left_out: Sequence[str],
 ) -> list[Flag]:
     runs = [run for arm in arms for run in arm.runs]
-    flags = list(dict.fromkeys(flag for run in runs for flag in run.caveats))
+    # Caveats about boots do not apply where runs are compared.
+    caveats = (flag for run in runs for flag in run.manifest.machine.caveats)
+    flags = list(dict.fromkeys(flag for flag in caveats if flag.kind == "machine"))
 
     def flag(kind: str, text: str, variant: str | None = None) -> None:
         flags.append(Flag(kind=kind, text=text, variant=variant))
 
-    if not all(run.counted for run in runs):
+    # What changed meanwhile cannot touch instructions.
+    if any(run.manifest.asked.metric == "time" for run in runs):
         flag(
             "not-interleaved",
             "these runs were measured one after the other: whatever changed between them, "
             "temperature, updates, what else ran, is in the differences",
         )
-    if outside := [run.name for run in runs if run.outside]:
+    if outside := [run.name for run in runs if run.manifest.host.get("sandbox") is False]:
         flags.append(outside_sandbox(f"{', '.join(outside[:_SHOWN])}: "))
     if len({run.kernel for run in runs}) == 1:
         flag(
@@ -269,8 +383,12 @@ def _flags(
         flag("no-verdict", f"no verdict: {why}{differs if named else ''}", arm.label)
     if left_out:
         flag("common-cases", f"only the common cases are compared; left out: {', '.join(left_out)}")
-    first, seconds = runs[0].seconds, [pair for run in runs for pair in run.seconds.items()]
-    if names := sorted({name for name, value in seconds if value != first.get(name, value)}):
+    seconds = [
+        {f"{case.suite}/{case.case}": case.seconds for case in run.manifest.cases if case.seconds}
+        for run in runs
+    ]
+    first, pairs = seconds[0], [pair for own in seconds for pair in own.items()]
+    if names := sorted({name for name, value in pairs if value != first.get(name, value)}):
         others = ", ".join(names[:_SHOWN])
         flag("settings", f"not measured for the same time in all runs: {others}")
     return flags

@@ -128,8 +128,7 @@ def ranked(
     """(Hodges-Lehmann estimate, limits, p-value of 0) of at least one finite number."""
     n = len(differences)
     if n > MANY:
-        counted = CountedWalsh(differences)
-        return counted.median(), counted.bounds(confidence), counted.p_value()
+        return ranked_by_counting(differences, confidence)
     walsh = walsh_averages(differences)
     ends = bounds(walsh, n, confidence)
     limits = None if ends is None else (float(ends[0]), float(ends[1]))
@@ -150,10 +149,6 @@ def _cumulative(n: int) -> Floats:
     return cumulative
 
 
-def _normal_moments(n: int) -> tuple[float, float]:
-    return n * (n + 1) / 4.0, math.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)
-
-
 def tail(n: int, w: NDArray[np.int64] | int) -> Floats:
     """P(W ≤ w) for n pairs; w a whole number or an array of them."""
     counts = np.asarray(w)
@@ -163,7 +158,7 @@ def tail(n: int, w: NDArray[np.int64] | int) -> Floats:
         return np.asarray(np.where(counts < 0, 0.0, inside), dtype=np.float64)
     from scipy.special import ndtr
 
-    mean, sd = _normal_moments(n)
+    mean, sd = n * (n + 1) / 4.0, math.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)
     return np.asarray(ndtr((counts + 0.5 - mean) / sd), dtype=np.float64)
 
 
@@ -182,14 +177,12 @@ def critical_rank(n: int, confidence: float) -> int | None:
     else:
         from scipy.special import ndtri
 
-        mean, sd = _normal_moments(n)
+        mean, sd = n * (n + 1) / 4.0, math.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)
         k = math.floor(mean + sd * float(ndtri(half)) - 0.5)
     return k if k >= 0 else None
 
 
-@cache
-def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    return np.triu_indices(n)
+_pairs = cache(np.triu_indices)
 
 
 def walsh_averages(differences: Floats) -> Floats:
@@ -208,64 +201,45 @@ def bounds(walsh: Floats, n: int, confidence: float) -> tuple[Floats, Floats] | 
     return ordered[..., k], ordered[..., last - k]
 
 
-def p_values(walsh: Floats, n: int, shift: float = 0.0) -> Floats:
-    """Two-sided p-values of "the centre is ``shift``", along the last axis.
+def p_values(walsh: Floats, n: int) -> Floats:
+    """Two-sided p-values of "the centre is 0", along the last axis.
 
-    The dual of ``bounds``: p ≤ 1 − confidence exactly when the interval leaves ``shift`` out.
-    Walsh averages equal to ``shift`` (zeros and ties) count against rejection on both sides,
-    so the test is conservative there."""
-    above = np.count_nonzero(walsh >= shift, axis=-1)
-    below = np.count_nonzero(walsh <= shift, axis=-1)
+    The dual of ``bounds``: p ≤ 1 − confidence exactly when the interval leaves 0 out. Walsh
+    averages of 0 count against rejection on both sides, so the test is conservative there."""
+    above = np.count_nonzero(walsh >= 0.0, axis=-1)
+    below = np.count_nonzero(walsh <= 0.0, axis=-1)
     return np.minimum(1.0, 2.0 * tail(n, np.minimum(above, below)))
 
 
-class CountedWalsh:
-    """The averages (x_i + x_j)/2, i ≤ j, of ``differences``, shape (n,), all finite."""
+def ranked_by_counting(
+    differences: Floats, confidence: float
+) -> tuple[float, tuple[float, float] | None, float]:
+    """As ``ranked``, of any number of differences, without making their averages."""
+    x, at, n = np.sort(differences), np.arange(len(differences)), len(differences)
+    count = n * (n + 1) // 2
 
-    def __init__(self, differences: Floats) -> None:
-        self._x = np.sort(differences)
-        self._at = np.arange(len(differences))
-        self.n = len(differences)
-        self.count = self.n * (self.n + 1) // 2
-
-    def up_to(self, value: float, side: Literal["left", "right"] = "right") -> int:
+    def up_to(value: float, side: Literal["left", "right"] = "right") -> int:
         """Averages ≤ value; ``left``: < value."""
-        ends = np.searchsorted(self._x, 2.0 * value - self._x, side=side)
-        return int(np.maximum(ends - self._at, 0).sum())
+        ends = np.searchsorted(x, 2.0 * value - x, side=side)
+        return int(np.maximum(ends - at, 0).sum())
 
-    def ordered(self, rank: int) -> float:
+    def ordered(rank: int) -> float:
         """The average with ``rank`` smaller or equal ones before it, to a double's last bits."""
-        low, high = float(self._x[0]), float(self._x[-1])
-        if self.up_to(low) > rank:
+        low, high = float(x[0]), float(x[-1])
+        if up_to(low) > rank:
             return low
         while high - low > 4e-16 * max(abs(low), abs(high)):
             middle = low + (high - low) / 2.0
             if not low < middle < high:
                 break
-            if self.up_to(middle) > rank:
-                high = middle
-            else:
-                low = middle
+            low, high = (low, middle) if up_to(middle) > rank else (middle, high)
         return high
 
-    def median(self) -> float:
-        """The Hodges-Lehmann estimate."""
-        half = self.count // 2
-        if self.count % 2:
-            return self.ordered(half)
-        return 0.5 * (self.ordered(half - 1) + self.ordered(half))
-
-    def bounds(self, confidence: float) -> tuple[float, float] | None:
-        """As the function ``bounds``."""
-        k = critical_rank(self.n, confidence)
-        if k is None:
-            return None
-        return self.ordered(k), self.ordered(self.count - 1 - k)
-
-    def p_value(self, shift: float = 0.0) -> float:
-        """As ``p_values``."""
-        fewer = min(self.count - self.up_to(shift, "left"), self.up_to(shift))
-        return min(1.0, 2.0 * float(tail(self.n, fewer)))
+    half, k = count // 2, critical_rank(n, confidence)
+    median = ordered(half) if count % 2 else 0.5 * (ordered(half - 1) + ordered(half))
+    limits = None if k is None else (ordered(k), ordered(count - 1 - k))
+    fewer = min(count - up_to(0.0, "left"), up_to(0.0))
+    return median, limits, min(1.0, 2.0 * float(tail(n, fewer)))
 
 
 # Means of quantities that add up, such as seconds per function, and their differences. Effects on

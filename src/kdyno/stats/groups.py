@@ -33,9 +33,7 @@ def location(values: ArrayLike) -> float:
 
 def locations(values: ArrayLike) -> Floats:
     """``location`` along the last axis: shape (…, rounds) to (…)."""
-    array = np.asarray(values, dtype=np.float64)
-    first, second = np.triu_indices(array.shape[-1])
-    return np.asarray(np.median((array[..., first] + array[..., second]) / 2, axis=-1))
+    return np.asarray(np.median(walsh_averages(np.asarray(values, dtype=np.float64)), axis=-1))
 
 
 def errors(values: ArrayLike) -> Floats:
@@ -203,8 +201,6 @@ class Heterogeneity:
     p_value: float
     i_squared: float
     """0 to 1: the share of the scatter between strata beyond what their own spread explains."""
-    strata: int
-    """That were compared."""
 
 
 def heterogeneity(strata: Sequence[Floats]) -> Heterogeneity | None:
@@ -226,7 +222,7 @@ def heterogeneity(strata: Sequence[Floats]) -> Heterogeneity | None:
     statistic = float(test.statistic)
     beyond = statistic - (len(usable) - 1)
     i_squared = max(0.0, beyond / statistic) if statistic > 0 else 0.0
-    return Heterogeneity(float(test.pvalue), i_squared, len(usable))
+    return Heterogeneity(float(test.pvalue), i_squared)
 
 
 def best_rounds(spread: Spread, group_s: float, round_s: float) -> float:

@@ -118,10 +118,6 @@ def judge(
     ``stopping.enough`` included (``Family`` gets 0.8 alpha), and so is the chance that any is
     called equivalent while it is not. ``equivalent`` is a fraction; its band is 1/(1+e) … 1+e, so
     it is the same from either side. An A/A copy is a yardstick, not a claim: leave it out."""
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
-    if equivalent < 0.0:
-        raise ValueError(f"equivalent must not be negative, not {equivalent}")
     raw, tested, family = _effects(claims, 1.0 - alpha)
     limits: dict[int, Limits] = {}
     alike: dict[int, bool] = {}
