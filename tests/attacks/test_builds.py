@@ -21,7 +21,7 @@ from kdyno.kernels.build import configure
 from kdyno.kernels.recipe import Recipe, compile_cache
 from kdyno.kernels.routines.routine import routines_folder
 from kdyno.kernels.source import SourceSpec, Tree, origin_of
-from kdyno.labs.vectorize.survey import extract, records_of
+from kdyno.labs.vectorize.survey import EXTRACT, records_of
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
 
@@ -110,9 +110,9 @@ def test_a_kept_configuration_is_not_written_through_a_trunks_link(
 def test_a_record_of_loops_is_not_written_through_a_link(toy: Toy, precious: Path) -> None:
     absent = precious.with_name("absent")
     for place, name in ((precious, "there"), (absent, "absent")):
-        recipe = toy.recipe(doing(toy, name, f"ln -sf {place} .kdyno-loops.json.gz\n"))
+        recipe = toy.recipe(doing(toy, name, f"ln -sf {place} .kdyno-gcc-loops.json.gz\n"))
         with suppress(KdynoError):
-            toy.build_recipe(recipe, extract=extract(recipe.compiler))
+            toy.build_recipe(recipe, extract=EXTRACT)
     assert as_it_was(precious) and not absent.exists()
 
 
@@ -121,7 +121,7 @@ def test_a_dump_that_is_a_pipe_or_a_link_is_damage(tmp_path: Path, precious: Pat
     tree.mkdir()
     os.mkfifo(tree / "a.c.165t.vect")
     (tree / "b.c.165t.vect").symlink_to(precious)
-    found = {it.object: it.damage for it in records_of(tree, "gcc").objects}
+    found = {it.object: it.damage for it in records_of(tree).objects}
     assert found.keys() == {"a.o", "b.o"} and all(found.values())
     assert as_it_was(precious)
 

@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Loops as GCC and clang describe them, why they were left alone, and what the machine code has: a
+"""Loops as GCC describes them, why they were left alone, and what the machine code has: a
 compiler's word alone is not enough, for it also says "vectorized" of two ints moved in one 64-bit
 general register.
 
-GCC: the dumps of the vectoriser with what it did and what it missed. Not
-``-fsave-optimization-record``: that writes down every pass, and doubled the time of a compile where
-these dumps added a twentieth (GCC 12.2, a dozen kernel files, CPU seconds).
-
-clang: ``-fsave-optimization-record=yaml`` of its loop vectoriser only, a stream of YAML documents
-of one fixed shape, read here line by line: a whole kernel's are some hundred thousand lines, and a
-general YAML reader would take longer than the compile."""
+Read are the dumps of its vectoriser; ``-fsave-optimization-record`` writes down every pass, and
+doubled the time of a compile where these dumps added a twentieth (GCC 12.2, CPU seconds)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -41,8 +36,6 @@ class Loop(NamedTuple):
     column: int
     function: str
     width_bytes: int = 0
-    lanes: int = 0
-    """Elements of a vector, where the compiler names those and not bytes (clang)."""
     epilogue_bytes: int = 0
     """Width of the vectorised rest loop behind it; 0: the rest is scalar."""
     library: bool = False
@@ -76,10 +69,9 @@ class ObjectRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Records:
-    """Everything a build left behind. compiler: "gcc" or "clang"."""
+    """Everything a build left behind."""
 
-    compiler: str
-    objects: tuple[ObjectRecord, ...] = ()
+    objects: tuple[ObjectRecord, ...]
     columns: tuple[str, ...] = Loop._fields
     kind: Literal["loops"] = "loops"
     schema: Literal[1] = 1
@@ -95,8 +87,7 @@ class Records:
 
     def to_json(self) -> dict[str, Any]:
         """Loops as rows: a kernel has some ten thousand."""
-        keys = ("schema", "kind", "compiler", "columns", "objects")
-        return {key: vars(self)[key] for key in keys}
+        return {key: vars(self)[key] for key in ("schema", "kind", "columns", "objects")}
 
 
 OTHER = "other"
@@ -127,22 +118,17 @@ _RULES = tuple(
                   r"|iteration count smaller"),
         ("unprofitable", r"not profitable|not worthwhile|never be profitable|not beneficial"
                          r"|cost[- ]model indicates"),
-        ("branches", r"control flow|early exit|multiple exits|cannot identify array bounds"
-                     r"|loop control flow is not understood|not if-convert|latch block not empty"
+        ("branches", r"control flow|early exit|multiple exits|not if-convert|latch block not empty"
                      r"|switch statement"),
-        ("trips", r"number of iterations cannot be computed|could not determine number of loop"
-                  r"|iterations is not computable|trip count"),
+        ("trips", r"number of iterations cannot be computed|iterations is not computable"
+                  r"|trip count"),
         ("nest", r"nested loops|inner loops|inner-loop|outerloop|loop nest|not the innermost loop"
                  r"|outer loop"),
         ("pointers", r"is not affine|step unknown|linked|gather/scatter|pointer chas"),
-        ("call", r"contains function calls|call instruction cannot|clobbers memory"
-                 r"|function call|library call|may throw|nested-cycle call"),
+        ("call", r"function call|clobbers memory|nested-cycle call"),
         ("dependence", r"data dependence|backward loop carried|dependence distance"),
-        ("aliasing", r"versioning for alias|possible alias|cannot check memory"
-                     r"|unsafe dependent memory|runtime (?:alias|memory) check"
-                     r"|cannot prove it is safe to reorder memory"),
-        ("reduction", r"def-use cycle|reduc|could not be identified as|used outside (?:of )?the "
-                      r"loop|unsupported use in stmt|value that could not"),
+        ("aliasing", r"versioning for alias|possible alias|runtime alias check"),
+        ("reduction", r"def-use cycle|reduc|used outside (?:of )?the loop|unsupported use in stmt"),
         ("layout", r"not consecutive|array mode|strided|interleav|bad data references|load_lanes"
                    r"|store_lanes|permut"),
         ("type", r"no vectype|unsupported data-type|not supported|cannot be vectorized|unsupported"
@@ -181,32 +167,26 @@ def reason_of(messages: Iterable[str]) -> tuple[str, str]:
     return OTHER, (telling or every or [""])[-1]
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How a compiler is asked for its records, and how they are found and read."""
+FLAGS = "-fdump-tree-vect-missed-optimized -fdump-tree-ldist-optimized"
+"""What a build is asked for beside its own."""
 
-    flags: str
-    files: Callable[[Path], Mapping[str, list[Path]]]
-    """An object tree → the path in it of every object with a record → the files of that."""
-    loops: Callable[[Path, str, str], tuple[list[Loop], str]]
-    """(file, its text, the tree's path as the compiler saw it) → its loops, and what is wrong."""
 
-    def read(self, name: str, files: Iterable[Path], source: str) -> ObjectRecord:
-        """All of the object ``name``. source: the tree's path as the compiler saw it."""
-        loops: list[Loop] = []
-        damage = ""
-        for file in files:
-            try:
-                text = leavings.read(file.parent, file.name).decode("utf-8", "replace")
-            except OSError as problem:
-                damage = f"{file.name}: {problem.strerror}"
-            except BuildError as problem:
-                damage = str(problem)
-            else:
-                own, wrong = self.loops(file, text, source)
-                loops += (loop._replace(words=loop.words[:_MOST_WORDS]) for loop in own)
-                damage = f"{file.name}: {wrong}" if wrong else damage
-        return ObjectRecord(name, damage, tuple(loops))
+def read_object(name: str, files: Iterable[Path], source: str) -> ObjectRecord:
+    """All of the object ``name``. source: the tree's path as the compiler saw it."""
+    loops: list[Loop] = []
+    damage = ""
+    for file in files:
+        try:
+            text = leavings.read(file.parent, file.name).decode("utf-8", "replace")
+        except OSError as problem:
+            damage = f"{file.name}: {problem.strerror}"
+        except BuildError as problem:
+            damage = str(problem)
+        else:
+            own, wrong = gcc_loops(file, text, source)
+            loops += (loop._replace(words=loop.words[:_MOST_WORDS]) for loop in own)
+            damage = f"{file.name}: {wrong}" if wrong else damage
+    return ObjectRecord(name, damage, tuple(loops))
 
 
 def _in_tree(file: str, source: str) -> str:
@@ -233,7 +213,8 @@ _WIDTH = re.compile(r"^loop vectorized using (?P<bytes>\d+) byte vectors")
 _LIBRARY = re.compile(r"transformed into a builtin|(?P<calls>\d+) library calls?")
 
 
-def _gcc_files(tree: Path) -> dict[str, list[Path]]:
+def files_of(tree: Path) -> dict[str, list[Path]]:
+    """The path in the object tree of every object with a record → the files of that."""
     objects: dict[str, list[Path]] = {}
     for path in sorted(tree.rglob("*t.[vl][ed][ci][ts]*")):
         if match := _DUMP.match(path.name):
@@ -244,7 +225,7 @@ def _gcc_files(tree: Path) -> dict[str, list[Path]]:
 
 def gcc_loops(file: Path, text: str, source: str) -> tuple[list[Loop], str]:
     """Of a dump of ``vect`` what the pass did with each loop; of one of ``ldist`` the loops that
-    it made calls of memset, memcpy and the like. In the dump's order."""
+    it made calls of memset, memcpy and the like; and what is wrong with the dump."""
     loops: list[Loop] = []
     function = ""
     pending: list[str] = []
@@ -282,111 +263,11 @@ def gcc_loops(file: Path, text: str, source: str) -> tuple[list[Loop], str]:
     return _settled(loops), "ends in the middle of a function" if is_cut else ""
 
 
-@dataclass
-class _Remark:
-    """One document. ``kind``: Passed, Missed or Analysis."""
-
-    kind: str
-    name: str = ""
-    file: str = ""
-    line: int = 0
-    column: int = 0
-    function: str = ""
-    strings: list[str] = field(default_factory=list)
-    lanes: int = 0
-
-    @property
-    def text(self) -> str:
-        return "".join(self.strings).replace("\\n", " ").strip()
-
-
-_KIND = re.compile(r"^--- !(\w+)$")
-_WHERE = re.compile(r"^DebugLoc: +\{ File: '?(?P<file>.*?)'?, Line: (?P<line>\d+), "
-                    r"Column: (?P<column>\d+) \}$")  # fmt: skip
-_FIELD = re.compile(r"^(?P<key>Name|Function): +(?P<value>.*)$")
-_ARGUMENT = re.compile(r"^  - (?P<key>\w+): +(?P<value>.*)$")
-_VAGUE = re.compile(r"instruction cannot be vectorized|value that could not be identified")
-
-
-def _clang_files(tree: Path) -> dict[str, list[Path]]:
-    return {
-        str(path.relative_to(tree).parent / f"{path.name.removesuffix('.opt.yaml')}.o"): [path]
-        for path in sorted(tree.rglob("*.opt.yaml"))
-    }
-
-
-def clang_loops(_file: Path, text: str, source: str) -> tuple[list[Loop], str]:
-    """What the loop vectoriser did, by its remarks."""
-    wrong = ""
-    if text and not text.endswith("\n...\n"):
-        wrong = "ends in the middle of a remark"
-        text = text[: text.rfind("\n...\n") + 5]
-    loops: list[Loop] = []
-    pending: list[str] = []
-    for remark in _remarks(text):
-        where = _in_tree(remark.file, source), remark.line, remark.column, remark.function
-        if remark.kind == "Analysis":
-            pending.append(remark.text.removeprefix("loop not vectorized").lstrip(": "))
-        elif remark.kind == "Passed" and remark.name.startswith("ProcessLoop"):
-            loops.append(Loop(*where, library=True))
-        elif remark.kind == "Passed" and remark.name == "Vectorized":
-            loops.append(Loop(*where, lanes=remark.lanes))
-            pending = []
-        elif remark.kind == "Missed" and not remark.name.startswith("Interleaving"):
-            if remark.name != "MissedDetails":
-                pending.append(remark.text)
-            # clang goes on after what stopped it: its first word counts, and least what it says
-            # of many loops.
-            telling = [words for words in pending if not _VAGUE.match(words)]
-            reason, why = reason_of(reversed(telling or pending))
-            loops.append(Loop(*where, reason=reason, words=why))
-            pending = []
-    return _settled(loops), wrong
-
-
-def _remarks(text: str) -> Iterator[_Remark]:
-    now: _Remark | None = None
-    for line in text.splitlines():
-        if kind := _KIND.match(line):
-            now = _Remark(kind[1])
-        elif now is None:
-            continue
-        elif line == "...":
-            yield now
-            now = None
-        elif where := _WHERE.match(line):
-            now.file, now.line, now.column = where["file"], int(where["line"]), int(where["column"])
-        elif own := _FIELD.match(line):
-            setattr(now, own["key"].lower(), _bare(own["value"]))
-        elif argument := _ARGUMENT.match(line):
-            value = _bare(argument["value"])
-            if argument["key"] == "VectorizationFactor" and value.isdigit():
-                now.lanes = int(value)
-            now.strings.append(value)
-
-
-def _bare(value: str) -> str:
-    value = value.strip()
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1].replace("''", "'")
-    return value
-
-
-_GCC_FLAGS = "-fdump-tree-vect-missed-optimized -fdump-tree-ldist-optimized"
-# A regular expression that a shell leaves alone: Kbuild does not quote it. Any match will do.
-_CLANG_FLAGS = "-fsave-optimization-record=yaml -foptimization-record-passes=loop-[vi]"
-DIALECTS = {
-    "gcc": Dialect(_GCC_FLAGS, _gcc_files, gcc_loops),
-    "clang": Dialect(_CLANG_FLAGS, _clang_files, clang_loops),
-}
-
 _HEAD = re.compile(r"^[0-9a-f]+ <(?P<symbol>[^>]+)>:$")
 _LINE = re.compile(r"^\s*(?P<at>[0-9a-f]+):\t(?P<code>.*)$")
 _JUMP = re.compile(r"^(?:bnd |notrack )?(?:j[a-z]+|loop[a-z]*)\s+(?P<to>[0-9a-f]+)\b")
 _USE = re.compile(r"%([xyz])mm\d")
 _BYTES = {"x": 16, "y": 32, "z": 64}
-_NARROW = 8
-"""Bytes of a general register: "vectors" in there are integer arithmetic."""
 _PART = re.compile(r"\.(?:part|constprop|isra|cold|lto_priv|llvm)\b.*$")
 
 
@@ -440,14 +321,12 @@ def stem(symbol: str) -> str:
 
 
 def checked(loop: Loop, code: Mapping[str, Code]) -> Loop:
-    """The loop with ``in_code`` set: where its function has registers of its width.
-
-    A compiler that names no width has the widest of the function's loops."""
-    if not loop.is_vector and not loop.lanes:
+    """The loop with ``in_code`` set: where its function has registers of its width."""
+    if not loop.is_vector:
         return loop
     own = [each for name, each in code.items() if stem(name) == stem(loop.function)]
     inside = {width for each in own for width in each.in_loops}
     anywhere = {width for each in own for width in each.anywhere}
-    width = loop.width_bytes or max(inside or anywhere or {_NARROW})
+    width = loop.width_bytes
     place = "loop" if width in inside else "function" if width in anywhere else "no"
-    return loop._replace(width_bytes=width, in_code=place if width != _NARROW else "")
+    return loop._replace(in_code=place)

@@ -20,7 +20,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from kdyno import whole
 from kdyno.command import capture
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Variant
@@ -33,22 +32,24 @@ from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.source import Tree
 from kdyno.labs.profile.record import Profile
 from kdyno.labs.vectorize.loops import (
-    DIALECTS,
+    FLAGS,
     REGISTER,
     Loop,
     ObjectRecord,
     Records,
     checked,
     code_of,
+    files_of,
+    read_object,
     stem,
 )
 from kdyno.reading.mistakes import meant
 from kdyno.sandbox import confined
 from kdyno.store.reading import AS_WRITTEN, content, parse
 
-FILE = "loops.json.gz"
+FILE = "gcc-loops.json.gz"
 """Beside an image."""
-_LEFT = ".kdyno-loops.json.gz"
+_LEFT = ".kdyno-gcc-loops.json.gz"
 """In an object tree."""
 _LARGEST_BYTES = 256 << 20
 
@@ -227,34 +228,21 @@ def check(base: Variant, sets: Sequence[FlagSet], tree: Tree) -> tuple[Recipe, .
         flags = f"{base.cflags} {each.cflags}".strip()
         recipes.append(recipe_of(replace(base, name=each.name, cflags=flags), tree))
     for each, recipe in zip(sets, recipes, strict=True):
-        refuse_unknown(recipe.compiler, each, extract(recipe.compiler))
+        refuse_unknown(recipe.compiler, each)
     return tuple(recipes)
 
 
-def refuse_unknown(compiler: Compiler, flags: FlagSet, wanted: Extract) -> None:
-    """UsageError with the compiler's words where it takes these flags or its record's not."""
+def refuse_unknown(compiler: Compiler, flags: FlagSet) -> None:
+    """UsageError for another compiler than GCC, or with its words where it takes no such flags."""
+    if compiler.clang:
+        raise UsageError(f"{compiler.name}: loops are surveyed by GCC, whose dumps kdyno reads")
     # Flags of an experiment can name plugins and programs.
-    program = Path(compiler.path)
-
-    def complaint(words: Sequence[str]) -> str:
-        with whole.scratch("flags") as folder:
-            # clang lays its record beside the object, which therefore cannot be /dev/null.
-            empty = ["-x", "c", "-c", "-o", str(folder / "empty.o"), "/dev/null"]
-            argv = [compiler.path, *words, *empty]
-            result = capture(confined(argv, reads=[program], writes=[folder]))
-        return result.output.strip() or "no reason" if result.status != 0 else ""
-
-    if text := complaint(flags.cflags.split()):
-        lines = "; ".join(line for line in text.splitlines() if "error" in line)
+    argv = [compiler.path, *flags.cflags.split(), "-x", "c", "-c", "-o", "/dev/null", "/dev/null"]
+    result = capture(confined(argv, reads=[Path(compiler.path)]))
+    if result.status != 0:
+        lines = "; ".join(line for line in result.output.splitlines() if "error" in line)
         raise UsageError(
             f"{compiler.name} does not take the flags of {flags.name!r} ({flags.cflags}): {lines}"
-        )
-    # GCC names its dumps after the object, which is not a file here: those are left out.
-    words = [word for word in wanted.flags.split() if not word.startswith("-fdump")]
-    if words and (text := complaint(words)):
-        raise UsageError(
-            f"{compiler.name} ({compiler.version}) writes no optimisation record that kdyno reads "
-            f"({wanted.flags}): {text}. Take GCC 9 or clang 12, or later ones"
         )
 
 
@@ -270,12 +258,11 @@ def survey(
     """One build for each set of flags; what was surveyed before is not built again."""
     sides = []
     for number, (flags, recipe) in enumerate(zip(sets, recipes, strict=True), start=1):
-        wanted = extract(recipe.compiler)
         image = find(cache, recipe)
-        cached = image is not None and has(image, wanted)
+        cached = image is not None and has(image, EXTRACT)
         began_s = time.monotonic()
         name = flags.name if len(sets) == 1 else f"{flags.name} ({number} of {len(sets)})"
-        image = build(recipe, cache, name=name, jobs=jobs, report=report, extract=wanted)
+        image = build(recipe, cache, name=name, jobs=jobs, report=report, extract=EXTRACT)
         seconds = None if cached else round(time.monotonic() - began_s, 2)
         records = read(image.folder / FILE)
         sides.append(Side(flags.name, flags.cflags, records, image.digest, seconds))
@@ -285,15 +272,13 @@ def survey(
 
 def survey_of_folder(folder: Path) -> Survey:
     """What the user's own build left in its object tree. Nothing there is changed."""
-    compiler = "clang" if next(folder.rglob("*.opt.yaml"), None) is not None else "gcc"
-    records = records_of(folder, compiler, None)
+    records = records_of(folder, None)
     if not records.objects:
         raise UsageError(
-            f"{folder}: no optimisation record below it. Build with KCFLAGS="
-            '"-fdump-tree-vect-missed-optimized" (GCC) or '
-            '"-fsave-optimization-record=yaml" (clang)'
+            f"{folder}: no optimisation record below it. Build with GCC and "
+            'KCFLAGS="-fdump-tree-vect-missed-optimized"'
         )
-    return Survey(str(folder), "", compiler, (Side(folder.name, "", records),))
+    return Survey(str(folder), "", "gcc", (Side(folder.name, "", records),))
 
 
 def survey_of_file(path: Path) -> Survey:
@@ -301,17 +286,7 @@ def survey_of_file(path: Path) -> Survey:
     return parse(Survey, content(path, _LARGEST_BYTES, "survey", ToolError), path)
 
 
-def extract(compiler: Compiler) -> Extract:
-    """What a survey asks of a build."""
-    name = "clang" if compiler.clang else "gcc"
-
-    def collect(tree: Path, file: Path) -> None:
-        file.write_bytes(packed(records_of(tree, name)))
-
-    return Extract(FILE, DIALECTS[name].flags, collect)
-
-
-def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> Records:
+def records_of(tree: Path, source: str | None = BUILD_SOURCE) -> Records:
     """Everything the compiler wrote into the object tree, checked against the machine code.
 
     source: the tree's path as the compiler saw it. In a build of kdyno's what the compiler wrote
@@ -320,11 +295,9 @@ def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> 
     kept: dict[str, ObjectRecord] = {}
     if source is not None and (tree / _LEFT).is_file():
         kept = {each.object: each for each in read(tree / _LEFT).objects}
-    dialect = DIALECTS[compiler]
-    for name, files in dialect.files(tree).items():
-        record = dialect.read(name, files, source or "")
-        # Paths as in the source tree, whose root is what stands before the object's own source:
-        # clang prints paths below the last folder that sources and objects share.
+    for name, files in files_of(tree).items():
+        record = read_object(name, files, source or "")
+        # Paths as in the source tree, whose root is what stands before the object's own source.
         own = f"/{name.rpartition('.')[0]}.c"
         places = (loop.file.removesuffix(own) for loop in record.loops if loop.file.endswith(own))
         loops = record.loops
@@ -333,17 +306,25 @@ def records_of(tree: Path, compiler: str, source: str | None = BUILD_SOURCE) -> 
             loops = tuple(loop._replace(file=loop.file.removeprefix(prefix)) for loop in loops)
         path = tree / name
         is_object = path.is_file() and not path.is_symlink()
-        if is_object and any(loop.is_vector or loop.lanes for loop in loops):
+        if is_object and any(loop.is_vector for loop in loops):
             code = code_of(path)
             loops = tuple(checked(loop, code) for loop in loops)
         kept[name] = record._replace(loops=loops)
         if source is not None:
             for file in files:
                 file.unlink()
-    records = Records(compiler, tuple(kept[name] for name in sorted(kept)))
+    records = Records(tuple(kept[name] for name in sorted(kept)))
     if source is not None:
         leavings.write(tree / _LEFT, packed(records))
     return records
+
+
+def _collect(tree: Path, file: Path) -> None:
+    file.write_bytes(packed(records_of(tree)))
+
+
+EXTRACT = Extract(FILE, FLAGS, _collect)
+"""What a survey asks of a build."""
 
 
 def packed(records: Records) -> bytes:

@@ -91,32 +91,6 @@ def hot_loops(survey: Survey, hot: Sequence[Hot]) -> Grid:
     return replace(of_rows(heads, rows, title=title, note=note, id="hot"), facets=_BY_FLAGS)
 
 
-def hot_json(survey: Survey, hot: Sequence[Hot]) -> list[dict[str, object]]:
-    """Per side: where the kernel's seconds are, and the functions with missed loops, ranked."""
-    return [
-        {
-            "flags": side.flags,
-            "variant": profile.variant,
-            "method": profile.method,
-            "total_s": profile.total_s,
-            "share": profile.shares(),
-            "missed": [
-                {
-                    "function": each.function,
-                    "seconds": each.seconds,
-                    "share": each.share,
-                    "loops": [
-                        {key: getattr(loop, key) for key in ("file", "line", "reason", "words")}
-                        for loop in each.missed
-                    ],
-                }
-                for each in profile.missed
-            ],
-        }
-        for side, profile in zip(survey.sides, hot, strict=True)
-    ]
-
-
 def published_loops(survey: Survey, article: Article) -> Grid:
     """The article's table of vectorised loops, file by file, beside this survey."""
     counts = [side.files() for side in survey.sides]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from kdyno import sandbox
@@ -25,6 +24,9 @@ from kdyno.verbs.output import check_writable, say, write, write_json
 from kdyno.verbs.subject import load, stored_run
 from kdyno.verbs.watching import Building
 
+_ROWS = 20
+"""Of each table on the terminal."""
+
 
 def vectorize(
     what: str = argument(
@@ -38,14 +40,11 @@ def vectorize(
         'o3, sse2, avx2, avx512, or NAME="FLAGS"; avx2 if none. May be repeated.',
         None,
     ),
-    variant: str | None = option("--variant NAME", "Of an experiment [its baseline].", None),
-    compiler: str | None = option("--compiler NAME", "gcc-12, clang-19 and the like.", None),
     profile: str | None = option(
         "--profile RUN|FILE",
         "Rank missed loops by the seconds of their functions in this profile.",
         None,
     ),
-    rows: int = option("--rows N", "Rows of each table on the terminal.", 20, min=1),
     output: Output = None,
     jobs: Jobs = None,
     refresh: Refresh = False,
@@ -58,7 +57,7 @@ def vectorize(
     Examples:
       kdyno lab vectorize
       kdyno lab vectorize --flags sse2 --flags avx2 --flags avx512 -o survey.html
-      kdyno lab vectorize mine.toml --variant mine --flags avx2 --profile last
+      kdyno lab vectorize mine.toml --flags avx2 --profile last
       kdyno lab vectorize survey.json -o survey.html
     """
     check_writable(json)
@@ -67,18 +66,17 @@ def vectorize(
     if suffix not in (".txt", ".html"):
         raise UsageError(f"-o {output}: its name must end in .html or .txt")
     times = profile_of(profile, runs) if profile is not None else None
-    survey = _survey(what, flags or (), variant, compiler, jobs, refresh)
+    survey = _survey(what, flags or (), jobs, refresh)
     hot = [] if times is None else [surveys.join(side.loops, times) for side in survey.sides]
     grids = tables.grids(survey, hot, load_article(tables.ARTICLE))
     if json is not None:
-        ranked = {"hot": tables.hot_json(survey, hot)} if hot else {}
-        write_json(survey.to_json() | ranked, json)
+        write_json(survey.to_json(), json)
     if json == "-" and not output:
         return 0
     if suffix == ".html":
         content = tables.page(survey, [*grids, tables.vectorised(survey)])
     else:
-        parts = (part for grid in grids for part in tables.parts(grid, rows))
+        parts = (part for grid in grids for part in tables.parts(grid, _ROWS))
         content = terminal.text([*tables.head(survey), *parts])
     write(content, output or "-")
     if output:
@@ -86,27 +84,15 @@ def vectorize(
     return 0
 
 
-def _survey(
-    what: str,
-    flags: Sequence[str],
-    variant: str | None,
-    compiler: str | None,
-    jobs: int | None,
-    refresh: bool,
-) -> Survey:
+def _survey(what: str, flags: Sequence[str], jobs: int | None, refresh: bool) -> Survey:
     path = Path(what).expanduser()
     if path.suffix != ".json":
         sandbox.require()
     if path.is_dir() or path.suffix == ".json":
-        if flags or variant or compiler:
-            raise UsageError(
-                f"{what}: is built already; --flags, --variant, --compiler go with a source"
-            )
+        if flags:
+            raise UsageError(f"{what}: is built already; --flags goes with a source")
         return surveys.survey_of_folder(path) if path.is_dir() else surveys.survey_of_file(path)
-    sets = surveys.flag_sets(flags)
-    base = _variant(what, path, variant)
-    if compiler is not None:
-        base = replace(base, compiler=compiler)
+    sets, base = surveys.flag_sets(flags), _variant(what, path)
     cache, watch = cache_root(), Building()
     try:
         tree = fetch(parse(base.source), cache, watch.fetching, refresh=refresh)
@@ -116,26 +102,18 @@ def _survey(
         watch.end()
 
 
-def _variant(what: str, path: Path, name: str | None) -> Variant:
-    """The variant that the flags are added to: of an experiment, or a stock one of a source."""
+def _variant(what: str, path: Path) -> Variant:
+    """What the flags are added to: an experiment's baseline, or a stock variant of a source."""
     if path.suffix == ".toml" or path.is_file():
         experiment, _ = load(path)
-    elif what.partition(":")[0] not in KINDS:
+        return next(each for each in experiment.variants if each.name == experiment.baseline)
+    if what.partition(":")[0] not in KINDS:
         raise UsageError(
             f"{what!r}: neither a file or folder that exists, nor a kernel source. "
             f"Sources: {'; '.join(KINDS.values())}"
         )
-    elif name is not None:
-        raise UsageError("--variant goes with an experiment file")
-    else:
-        keys = {"source": what, "config": ["bench"]}
-        return loader.variant("stock", keys, "vectorize", Path.cwd(), vocabulary({}))
-    name = name or experiment.baseline
-    variants = {variant.name: variant for variant in experiment.variants}
-    if name not in variants:
-        there = ", ".join(variants)
-        raise UsageError(f"--variant {name}: the experiment has none of that name. It has: {there}")
-    return variants[name]
+    keys = {"source": what, "config": ["bench"]}
+    return loader.variant("stock", keys, "vectorize", Path.cwd(), vocabulary({}))
 
 
 def profile_of(text: str, runs: Path | None) -> Profile:
