@@ -234,10 +234,7 @@ def _article(name: str, runs: list[Run], output: str | None, json: str | None) -
     verdict = judged(runs[0]) if runs else None
     parts = articles.beside_parts(article, verdict) if verdict else articles.parts(article)
     if json is not None:
-        data = articles.as_json(article)
-        if verdict is not None:
-            data["today"] = articles.beside_json(article, verdict)
-        write_json(data, json)
+        write_json(articles.as_json(article, verdict), json)
     if output is not None:
         write(terminal.text(parts), output)
     elif json != "-":

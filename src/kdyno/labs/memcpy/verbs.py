@@ -25,7 +25,6 @@ from kdyno.kernels.routines.routine import (
 )
 from kdyno.labs.memcpy import copies as copying
 from kdyno.labs.memcpy import counting, loads, results, search, tables, timing
-from kdyno.labs.memcpy.kunit import kernel_tests
 from kdyno.labs.memcpy.shape import FORM, generate, parse_shape
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.machines.cpus import measuring, place
@@ -51,9 +50,6 @@ def check(
         None,
     ),
     quick: bool = option("--quick", "About every third size and offset.", False),
-    kernel: bool = option(
-        "--kernel", "Also boot a kernel with each routine and run its own KUnit tests there.", False
-    ),
     no_sandbox: NoSandbox = False,
     json: Json = None,
 ) -> int:
@@ -63,7 +59,6 @@ def check(
     Examples:
       kdyno lab memcpy check
       kdyno lab memcpy check avx2 memset-avx512 ./mine.S
-      kdyno lab memcpy check avx2 --kernel
     """
     check_writable(json)
     sandbox.require()
@@ -72,7 +67,7 @@ def check(
         routines = [each for function in FUNCTIONS for each in list_routines(function=function)]
     rows: list[dict[str, Any]] = []
     for number, each in enumerate(routines, 1):
-        row: dict[str, Any] = {"routine": each.name, "function": each.function, "kernel": None}
+        row: dict[str, Any] = {"routine": each.name, "function": each.function}
         rows.append(row)
         if lacking := cpus.missing(each.requires):
             row |= {"state": "skipped", "why": [f"this CPU lacks {', '.join(lacking)}"]}
@@ -86,31 +81,9 @@ def check(
             show(f"{each.function:10} {each.name:28} {row['state']:8} {cases}".rstrip())
             for line in row["why"]:
                 show(f"{'':12}{line}")
-    for each, row in zip(routines, rows, strict=True):
-        if not kernel or row["state"] != "passed":
-            continue
-        with _options() as options:
-            report = kernel_tests(each, counting.KERNEL, options)
-        row["kernel"] = report.as_json()
-        if not report.passed:
-            row["state"] = "failed"
-            row["why"] += [f"in the kernel: {line}" for line in report.problems]
-        if json != "-":
-            show(f"{each.function:10} {each.name:28} kernel: {report.summary}")
     if json is not None:
         write_json({"schema": 1, "routines": rows}, json)
     return 1 if any(row["state"] == "failed" for row in rows) else 0
-
-
-@contextmanager
-def _options(jobs: int | None = None, refresh: bool = False) -> Iterator[Options]:
-    """For a build whose progress is shown."""
-    watch = Building()
-    listener = Listener(watch.fetching, watch.building, notify=say)
-    try:
-        yield Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
-    finally:
-        watch.end()
 
 
 def generate_verb(
@@ -270,8 +243,13 @@ def histogram(
         uses = tuple(replace(use, operations=operations) for use in experiment.suites)
         experiment = replace(experiment, suites=uses)
     kernel = counting.counting_experiment(experiment)
-    with _options(jobs, refresh) as options:
+    watch = Building()
+    listener = Listener(watch.fetching, watch.building, notify=say)
+    options = Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
+    try:
         ready = counting.ready(kernel, suites, options)
+    finally:
+        watch.end()
     # The harness calibrates and warms up as well; fixed work takes as long as it takes.
     estimate_s = 1.3 * sum(job.seconds for job in ready.runnable if job.seconds)
     if estimate_s > 2:

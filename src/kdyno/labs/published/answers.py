@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -76,20 +77,17 @@ class OfFile:
     value: Any
 
 
-class _Places(FromTool):
+class Places(FromTool):
     places: Annotated[int, Field(ge=0)]
-
-
-class _Missed(_Places):
-    reasons: dict[str, Annotated[int, Field(ge=0)]]
+    reasons: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
 
 
 class Side(FromTool):
     """What a compiler made of a kernel's loops with one set of flags, in places of the source."""
 
     flags: str
-    vectorized: _Places
-    missed: _Missed
+    vectorized: Places
+    missed: Places
 
 
 class Survey(FromTool):
@@ -118,11 +116,11 @@ class Forms(FromTool):
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that was given. Each tuple has the newest first."""
+    """All that was given."""
 
-    runs: Mapping[str, tuple[OfRun, ...]] = field(default_factory=dict)
-    """Experiment → its runs."""
-    files: Mapping[str, tuple[OfFile, ...]] = field(default_factory=dict)
+    runs: Mapping[str, Sequence[OfRun]] = field(default_factory=dict)
+    """Experiment → its runs, the newest first."""
+    files: Mapping[str, Sequence[OfFile]] = field(default_factory=dict)
     """Kind → files of it."""
 
     @property
@@ -136,27 +134,24 @@ class Evidence:
 def collect(paths: Iterable[Path]) -> Evidence:
     """Of folders of runs and of files. UsageError names what is neither."""
     runs: dict[str, list[tuple[str, OfRun]]] = {}
-    files: dict[str, tuple[OfFile, ...]] = {}
+    files: dict[str, list[OfFile]] = {}
     for path in paths:
         if path.is_dir():
             manifest, subject = of_run(Run(path))
             runs.setdefault(manifest.experiment, []).append((manifest.created, subject))
         else:
             kind, file = of_file(path)
-            files[kind] = (*files.get(kind, ()), file)
-    newest = {
-        name: tuple(run for _, run in sorted(each, key=lambda pair: pair[0], reverse=True))
-        for name, each in runs.items()
-    }
-    return Evidence(newest, files)
+            files.setdefault(kind, []).append(file)
+    for each in runs.values():
+        each.sort(key=itemgetter(0), reverse=True)
+    return Evidence({name: [run for _, run in each] for name, each in runs.items()}, files)
 
 
-def kept() -> tuple[Path, ...]:
+def kept() -> list[Path]:
     """Runs and files that come with kdyno, as evidence for today's answers."""
     folder = data_root() / "published" / "runs"
-    paths = folder.iterdir() if folder.is_dir() else ()
     counted = data_root() / "kernel" / "distributions" / "unixbench.json"
-    return (*sorted(path for path in paths if path.is_dir() or path.suffix == ".json"), counted)
+    return [*sorted(path for path in folder.glob("*") if path.suffix != ".md"), counted]
 
 
 def _span(least: int, most: int) -> str:
@@ -195,42 +190,44 @@ def of_run(run: Run) -> tuple[Manifest, OfRun]:
 def of_file(path: Path) -> tuple[str, OfFile]:
     """(its kind, what it says). UsageError for a file of another kind, or that is no result."""
     data, origin = content(path, _MOST_BYTES, "result"), str(path)
+    value: Any
     try:
-        value = values(data)
+        whole = values(data)
     except ValueError as problem:
         raise UsageError(f"{path}: neither a run's folder nor JSON ({problem})") from None
-    kind = value.get("kind") if isinstance(value, dict) else None
+    kind = whole.get("kind") if isinstance(whole, dict) else None
+    user, uml = "user space, on", "User Mode Linux"
     if kind == results.KIND:
-        bench = results.parse_bench(data, origin)
-        machine = f"user space, on {plain.short(bench.cpu)}"
-        command = "kdyno lab memcpy bench" + " --paper" * (bench.plan == "paper")
-        extent = f"{bench.blocks} blocks of every size"
-        source = Source("memcpy bench", machine, bench.created[:10], extent, command)
-        return kind, OfFile(source, bench)
-    if kind == distribution.KIND:
-        copies = distribution.parse_distribution(data, origin)
-        machine = f"User Mode Linux: {plain.short(copies.source)}"
-        extent, command = f"{copies.calls / 1e6:.1f} million copies counted", "memcpy histogram"
-        return kind, OfFile(Source(command, machine, "", extent, f"kdyno lab {command}"), copies)
-    if kind == SURVEY:
-        way = "`kdyno lab vectorize --json FILE` writes such files"
-        survey = check_json(Survey, data, origin, SURVEY, way)
-        flags = " ".join(f"--flags {plain.short(side.flags)}" for side in survey.sides)
-        version, compiler = plain.short(survey.version), plain.short(survey.compiler)
-        machine = f"Linux {version} for User Mode Linux, {compiler}"
-        extent = "every loop of the kernel, as the compiler tells it"
-        source = Source("vectorize", machine, "", extent, f"kdyno lab vectorize {flags}")
-        return kind, OfFile(source, survey)
-    if kind == FORMS:
-        way = "`python -m benchmarks.simd_candidates --json FILE` writes such files"
-        forms = check_json(Forms, data, origin, FORMS, way)
-        machine = f"user space, on {plain.short(forms.cpu)}"
-        extent = "medians of repeated calls; no interval"
-        command = "python -m benchmarks.simd_candidates"
-        source = Source("simd_candidates", machine, forms.created[:10], extent, command)
-        return kind, OfFile(source, forms)
-    names = f"{results.KIND}, {distribution.KIND}, {SURVEY}, {FORMS}"
-    raise UsageError(f'{path}: "kind" is {str(kind)[:60]!r}; files are taken of the kinds {names}')
+        value = results.parse_bench(data, origin)
+        command = "kdyno lab memcpy bench" + " --paper" * (value.plan == "paper")
+        where, day = f"{user} {plain.short(value.cpu)}", value.created
+        about = ("memcpy bench", where, day[:10], f"{value.blocks} blocks of every size", command)
+    elif kind == distribution.KIND:
+        value = distribution.parse_distribution(data, origin)
+        extent = f"{value.calls / 1e6:.1f} million copies counted"
+        where, command = f"{uml}: {plain.short(value.source)}", "kdyno lab memcpy histogram"
+        about = ("memcpy histogram", where, "", extent, command)
+    elif kind == SURVEY:
+        way = f"`{_COMMANDS[SURVEY]}` writes such files"
+        value = check_json(Survey, data, origin, SURVEY, way)
+        flags = " ".join(f"--flags {plain.short(side.flags)}" for side in value.sides)
+        where = f"Linux {plain.short(value.version)} for {uml}, {plain.short(value.compiler)}"
+        extent, command = (
+            "every loop of the kernel, as the compiler tells it",
+            "kdyno lab vectorize",
+        )
+        about = ("vectorize", where, "", extent, f"{command} {flags}")
+    elif kind == FORMS:
+        way = f"`{_COMMANDS[FORMS]}` writes such files"
+        value = check_json(Forms, data, origin, FORMS, way)
+        where, day = f"{user} {plain.short(value.cpu)}", value.created[:10]
+        extent, command = "medians of repeated calls; no interval", _COMMANDS[FORMS]
+        about = ("simd_candidates", where, day, extent, command.removesuffix(" --json FILE"))
+    else:
+        names = ", ".join(_COMMANDS)
+        what = f'"kind" is {str(kind)[:60]!r}; files are taken of the kinds {names}'
+        raise UsageError(f"{path}: {what}")
+    return str(kind), OfFile(Source(*about), value)
 
 
 @dataclass(frozen=True)

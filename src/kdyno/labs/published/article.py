@@ -68,8 +68,6 @@ class Table(FromFile):
     samples: int | None = None
     """Runs behind a figure; None where the text does not say."""
     mean: bool = False
-    spread: str = ""
-    """Where it was published how much the runs differed."""
     units: dict[str, str] = Field(default_factory=dict)
     percent: dict[str, list[float]] = Field(default_factory=dict)
     """Figure → the percentages of ``total`` that are printed beside it."""
@@ -101,32 +99,11 @@ class Table(FromFile):
     def variants(self) -> list[Cell]:
         return [cell for cell in self.cells if cell != self.baseline]
 
-    @property
-    def has_verdict(self) -> bool:
-        """Whether differences can be judged: a spread was published, of more than one run."""
-        return bool(self.spread) and self.samples is not None and self.samples > 1
-
     def ratio(self, cell: Cell, figure: str, against: Cell | None = None) -> float | None:
         """Of two printed numbers; None where one is missing or zero."""
         value = self.cells[cell].get(figure)
         base = self.cells[self.baseline if against is None else against].get(figure)
         return value / base if value is not None and base else None
-
-
-# What each kind of question needs, and what it may have. The first five are answered by a run,
-# the others by a file that another verb writes.
-_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "effect": (("run", "suite", "case"), ("variant",)),
-    "group": (("run", "suite", "case"), ("variant",)),
-    "factor": (("run", "suite", "case", "factor"), ("level", "other")),
-    "profile": (("run", "function"), ("variant",)),
-    "share": (("run", "function"), ()),
-    "sizes": (("routine", "against"), ("bytes",)),
-    "places": ((), ("flags",)),
-    "reasons": (("reason",), ("flags",)),
-    "copies": (("bytes",), ()),
-    "forms": (("job", "bytes"), ()),
-}
 
 
 What = Literal[
@@ -159,18 +136,6 @@ class Ask(FromFile):
     question, and are no answer to the claim."""
     bytes: list[int] = Field(default_factory=list)
     """The smallest and the largest size; for forms, each size."""
-
-    @model_validator(mode="after")
-    def _has_what_it_needs(self) -> Ask:
-        needed, optional = _KEYS[self.what]
-        keys = self.model_fields_set - {"what", "instead"}
-        for key in needed:
-            if key not in keys:
-                raise wrong(key, f'is missing: what = "{self.what}" needs it')
-        for key in sorted(keys.difference(needed, optional)):
-            what = f'does not go with what = "{self.what}"'
-            raise wrong(key, what, None, (*needed, *optional))
-        return self
 
     def fits(self, **names: str) -> bool:
         """Whether every name is one that is asked about."""
@@ -207,17 +172,7 @@ class Check(FromFile):
     today: list[Ask] = Field(default_factory=list)
     unasked: str = ""
     """In place of question, carries and today: why nothing is asked."""
-    chart: Literal["", "jobs", "sizes", "groups"] = ""
-
-    @model_validator(mode="after")
-    def _is_asked_or_not(self) -> Check:
-        keys = {"question": self.question, "carries": self.carries, "today": self.today}
-        for key, value in keys.items():
-            if self.unasked and value:
-                raise wrong(key, "does not go with `unasked`, which says why nothing is asked")
-            if any(keys.values()) and not value:
-                raise wrong(key, "is missing: question, carries and today belong together")
-        return self
+    chart: Literal["", "jobs", "sizes"] = ""
 
     @property
     def printed(self) -> bool:
@@ -327,19 +282,6 @@ class Checked:
         low, high = self.text(lowest[1], unit), self.text(highest[1], unit)
         return f"from {low} ({lowest[0]}) to {high} ({highest[0]})"
 
-    def as_json(self) -> dict[str, Any]:
-        claim = self.claim
-        return {
-            "text": claim.text,
-            "word": self.word,
-            "found": self.figures,
-            "low": claim.low if self.figures else None,
-            "high": claim.high if self.figures else None,
-            "value": claim.printed and bool(self.figures),
-            "inside": self.inside,
-            "note": claim.note,
-        }
-
 
 def check(article: Article, claim: Check) -> Checked:
     """With every figure that the claim speaks of."""
@@ -389,7 +331,7 @@ def parts(article: Article) -> Iterator[Part]:
         against = f", against {'+'.join(table.baseline)}" if table.variants else ""
         yield from ("", f"{name}: {runs}{better}{against}", _grid(table))
         if table.variants:
-            yield "" if table.has_verdict else NO_SPREAD
+            yield NO_SPREAD
     yield from ("", "the article's claims against its own figures")
     for claim in article.checks:
         own = check(article, claim)
@@ -425,28 +367,36 @@ def _grid(table: Table) -> Grid:
     return Grid(columns, list(table.figures))
 
 
-def as_json(article: Article) -> dict[str, Any]:
-    """Ratios and checks, for programs."""
-    return {
+def as_json(article: Article, verdict: Verdict | None = None) -> dict[str, Any]:
+    """Ratios and checks, and today's effects beside them, for programs."""
+    value: dict[str, Any] = {
         "name": article.name,
         "title": article.title,
-        "system": article.system,
-        "tables": [
-            {
-                "name": name,
-                "baseline": "+".join(table.baseline),
-                "better": table.better,
-                "samples_per_cell": table.samples,
-                "verdict": None if table.has_verdict else NO_SPREAD,
-                "ratios": {
-                    "+".join(cell): {figure: table.ratio(cell, figure) for figure in table.figures}
-                    for cell in table.variants
-                },
+        "tables": {
+            name: {
+                "+".join(cell): {figure: table.ratio(cell, figure) for figure in table.figures}
+                for cell in table.variants
             }
             for name, table in article.all_tables.items()
+        },
+        "claims": [
+            {"text": own.claim.text, "word": own.word, "figures": own.figures}
+            for own in (check(article, claim) for claim in article.checks)
         ],
-        "claims": [check(article, claim).as_json() for claim in article.checks],
     }
+    if verdict is not None:
+        value["today"] = [
+            {
+                "what": pair.what,
+                "table": pair.table,
+                "published_ratio": pair.published,
+                "ratio": pair.today.ratio,
+                "ci": pair.today.ci,
+                "verdict": pair.today.verdict,
+            }
+            for pair in beside(article, verdict)
+        ]
+    return value
 
 
 @dataclass(frozen=True)
@@ -530,18 +480,3 @@ def beside_parts(article: Article, verdict: Verdict) -> Iterator[Part]:
     )
     yield Grid(columns, pairs)
     yield f"{NO_SPREAD} about how far the two are apart"
-
-
-def beside_json(article: Article, verdict: Verdict) -> list[dict[str, Any]]:
-    """For programs."""
-    return [
-        {
-            "what": pair.what,
-            "table": pair.table,
-            "published_ratio": pair.published,
-            "ratio": pair.today.ratio,
-            "ci": pair.today.ci,
-            "verdict": pair.today.verdict,
-        }
-        for pair in beside(article, verdict)
-    ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from kdyno.labs.published.article import (
 )
 from kdyno.reading.checked import values_in
 from kdyno.report import figures, plain
-from kdyno.report.charts.vega import Spec, alone, filled, grid, heading, label_width
+from kdyno.report.charts.vega import Spec, alone, filled, grid, heading
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.markdown import escaped, table
 from kdyno.store.verdict import Verdict
@@ -186,23 +186,13 @@ def as_json(articles: Sequence[Article], evidence: Evidence) -> dict[str, Any]:
     """The same for programs."""
     return {
         "schema": 1,
-        "sources": [asdict(source) for source in evidence.sources],
         "claims": [
             {
-                "article": claim.article.name,
+                "article": article.name,
                 "text": claim.check.text,
                 "own_figures": claim.own.word,
-                "question": claim.check.question,
-                "unasked": claim.check.unasked,
-                "today": [
-                    {
-                        "source": one.source.name if one.source else None,
-                        "needs": one.needs,
-                        "instead": one.ask.instead,
-                        "rows": [asdict(row) for row in one.rows],
-                    }
-                    for one in claim.answers
-                ],
+                "today": claim.today,
+                "rows": [asdict(row) for one in claim.answers for row in one.rows],
             }
             for article in articles
             for claim in claims(article, evidence)
@@ -280,31 +270,32 @@ def _figures(rows: Sequence[Row]) -> str:
     return table(Grid([Column("", Cell), *map(column, compared)], list(cells)))
 
 
-_WIDTH_PX = 860
 _COMPILED = ("smp-schedulers", "smp-preemption")
 """Experiments that compile with several numbers of jobs."""
 
 Rows = list[dict[str, Any]]
-Picture = tuple[Spec, str]
-"""A Vega-Lite specification, and what it says in words."""
 
 
 def pictures(articles: Sequence[Article], evidence: Evidence) -> dict[str, tuple[str, str]]:
     """Chart → (SVG that stands alone, what it says in words), of those that there are data for."""
-    drawings = {}
-    for name, draw in _CHARTS.items():
-        if (picture := draw(articles, evidence)) is not None:
-            drawings[name] = (alone(*picture) + "\n", picture[1])
-    return drawings
+    drawings = {"jobs": _jobs(articles, evidence), "sizes": _sizes(evidence)}
+    return {
+        name: (alone(*drawing) + "\n", drawing[1])
+        for name, drawing in drawings.items()
+        if drawing is not None
+    }
 
 
-def _filled(name: str, **values: Any) -> Spec:
+def _panel(name: str, **values: Any) -> Spec:
     """The panel of charts.json with every text ``$key`` replaced by what is given for it."""
-    charts = values_in(Path(__file__).with_name("charts.json"))
-    return filled(charts[name], **values)
+    return filled(values_in(Path(__file__).with_name("charts.json"))[name], **values)
 
 
-def _jobs(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
+def _heading(text: str, more: str) -> Spec:
+    return heading(text, more, 15) | {"offset": 12}
+
+
+def _jobs(articles: Sequence[Article], evidence: Evidence) -> tuple[Spec, str] | None:
     """How long a compile takes by the number of jobs: as published, and today."""
     panels: dict[str, Rows] = {}
     for article in articles:
@@ -322,14 +313,15 @@ def _jobs(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
     for title, rows in panels.items():
         lines = list(dict.fromkeys(row["line"] for row in rows))
         jobs = sorted({row["jobs"] for row in rows})
-        specs.append(_filled("jobs", title=title, rows=rows, lines=lines, jobs=jobs))
+        specs.append(_panel("jobs", title=title, rows=rows, lines=lines, jobs=jobs))
         row = max(rows, key=lambda row: abs(math.log(row["at"])))
         way = "down" if row["at"] < 1.0 else "up"
         at = f"{row['line']} and {figures.count(row['jobs'], 'job')}"
         words.append(f"{title}: {way} to {row['at']:.2f} with {at}")
     more = "one CPU with one job is 1; means of three as published, medians of today"
     # Each panel has lines of its own, and so a legend of its own.
-    spec = grid(specs, 2, _heading("Time of a compile by the number of jobs", more)) | _APART
+    apart: Spec = {"resolve": {"scale": {"color": "independent", "size": "independent"}}}
+    spec = grid(specs, 2, _heading("Time of a compile by the number of jobs", more)) | apart
     return spec, f"Time of a compile by jobs, one CPU with one job is 1. {'; '.join(words)}."
 
 
@@ -366,7 +358,7 @@ def _times_today(verdict: Verdict | None) -> dict[str, Rows]:
     }
 
 
-def _sizes(_articles: Sequence[Article], evidence: Evidence) -> Picture | None:
+def _sizes(evidence: Evidence) -> tuple[Spec, str] | None:
     """The published routine's time ÷ the kernel's own, by size."""
     for bench in (file.value for file in evidence.files.get(results.KIND, ())):
         if not {"orig", "saito-oikawa"} <= set(bench.ns):
@@ -390,76 +382,9 @@ def _sizes(_articles: Sequence[Article], evidence: Evidence) -> Picture | None:
         )
         first = next((row["bytes"] for row in rows if row["at"] < 1), None)
         crossing = f"; below 1 from {first} bytes" if first else ""
-        spec = _filled("sizes", title=title, rows=rows, ticks=ticks)
+        spec = _panel("sizes", title=title, rows=rows, ticks=ticks)
         return spec, f"Time of the published routine ÷ the kernel's own loop: {extremes}{crossing}."
     return None
-
-
-def _groups(articles: Sequence[Article], evidence: Evidence) -> Picture | None:
-    """XBench's groups: what the articles' kernels did to them, and what today's did."""
-    then: Rows = [
-        {
-            "group": figure,
-            "of": plain.short(article.title.partition(":")[0]),
-            "at": _percent(table.ratio(cell, figure)),
-        }
-        for article in articles
-        for name, table in article.tables.items()
-        if table.today is not None and table.today.suite == "xbench" and name != "values"
-        for cell in table.variants
-        for figure in table.figures
-    ]
-    verdicts = [run.verdict for run in evidence.runs.get("xbench", ()) if run.verdict]
-    judged = next((verdict.groups for verdict in verdicts if verdict.groups), ())
-    if not then or not judged:
-        return None
-    order = [group.group for group in judged]
-    then = [row for row in then if row["group"] in order]
-    today: Rows = []
-    for group in judged:
-        ends = zip(("low", "high"), map(_percent, group.ci or ()), strict=False)
-        at = _percent(group.ratio)
-        today.append({"group": group.group, "of": "today", "at": at, **dict(ends)})
-    label_px = label_width(order, 160)
-    # Two questions, so no common axis.
-    specs = []
-    for title, rows, colours in (
-        ("published: 64-bit ÷ 32-bit kernel, one run each", then, "baseline inconclusive failed"),
-        ("today, another question: kernel for size ÷ for speed", today, "variant"),
-    ):
-        spec = _filled(
-            "groups",
-            title=title,
-            rows=rows,
-            order=order,
-            width=_WIDTH_PX - label_px - 60,
-            label=label_px,
-            names=list(dict.fromkeys(row["of"] for row in rows)),
-            colours=[f"var(--{colour})" for colour in colours.split()],
-        )
-        specs.append(spec)
-    head = _heading("XBench's groups", "each picture with an axis of its own")
-    most = [max(rows, key=lambda row: abs(row["at"])) for rows in (then, today)]
-    far = [f"{figures.percent(row['at'] / 100.0)} ({row['group']})" for row in most]
-    words = f"published changes go as far as {far[0]}, today's as far as {far[1]}"
-    return grid(specs, 1, head) | _APART, f"XBench's groups: {words}."
-
-
-def _percent(ratio: float | None) -> float:
-    return 100.0 * ((ratio or 1.0) - 1.0)
-
-
-def _heading(text: str, more: str) -> Spec:
-    return heading(text, more, 15) | {"offset": 12}
-
-
-_APART: Spec = {"resolve": {"scale": {"color": "independent", "size": "independent"}}}
-_CHARTS: Mapping[str, Callable[[Sequence[Article], Evidence], Picture | None]] = {
-    "jobs": _jobs,
-    "sizes": _sizes,
-    "groups": _groups,
-}
-"""Name, as a claim's ``chart`` says it → what draws it; None where there is nothing to draw."""
 
 
 def published(
