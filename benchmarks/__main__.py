@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 PARTS = (
-    *("invented", "strata", "fleet", "survey"),
+    *("invented", "strata", "fleet"),
     *("memcpy", "kernels", "speed", "counting", "turns"),
 )
 

@@ -27,6 +27,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from benchmarks.fuzz_oracles import Case, Place
 from benchmarks.fuzz_targets import TARGETS
 from kdyno import sandbox
 from kdyno.errors import KdynoError
-from kdyno.sandbox import TOOL
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "tests" / "data" / "fuzz"
@@ -48,8 +48,8 @@ def findings(name: str, place: Place, seed: int, begin: int, seconds: float) -> 
     The input with a number depends on the seed and that number alone. At least one is fed.
     """
     sources: set[str] = set()
-    number, end_s = begin, time.monotonic() + seconds
-    while number == begin or time.monotonic() < end_s:
+    end_s = time.monotonic() + seconds
+    for number in count(begin):
         case = case_of(name, seed, number, place)
         problem = finding(case, place)
         if problem and problem[0] not in sources:
@@ -58,8 +58,9 @@ def findings(name: str, place: Place, seed: int, begin: int, seconds: float) -> 
             again = f"--only {name} --seed {seed} --number {number} --minutes 0"
             small = smallest(case, where, place)
             yield {"where": where, "text": text, "again": again, "case": small}
-        number += 1
-    yield {"fed": number - begin}
+        if time.monotonic() >= end_s:
+            yield {"fed": number + 1 - begin}
+            return
 
 
 def case_of(name: str, seed: int, number: int, place: Place) -> Case:
@@ -109,17 +110,16 @@ def outside(words: list[str]) -> subprocess.Popen[bytes]:
     sandbox.require()
     folders = dict.fromkeys((ROOT, Path(sys.prefix), Path(sys.base_prefix)))
     box = sandbox.Sandbox(
-        TOOL,
+        sandbox.TOOL,
         read_only=tuple((path, str(path)) for path in folders),
         tmp_bytes=_ROOM_BYTES,
         chdir=str(ROOT),
     )
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
     return subprocess.Popen(
         box.argv([sys.executable, "-B", "-m", "benchmarks.fuzz", "--inside", *words]),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        env={**environment, "COLUMNS": "100"},
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", "COLUMNS": "100"},
     )
 
 
@@ -145,30 +145,29 @@ def main() -> int:
     parser.add_argument("--number", type=int, default=0, help="the first input's number")
     parser.add_argument("--keep", type=Path, default=KEPT, help="a folder for what is found")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    seed = given.seed if given.seed is not None else random.randrange(1 << 31)
-    names = [given.only] if given.only else list(TARGETS)
-    if given.inside:
-        return inside(names, seed, given.number, 60 * given.minutes)
-    words = ["--seed", str(seed), "--number", str(given.number), "--minutes", str(given.minutes)]
-    words += ["--only", given.only] if given.only else []
-    count = 0
-    try:
-        with outside(words) as child:
-            assert child.stdout is not None
-            for record in map(json.loads, child.stdout):
-                if "fed" in record:
-                    print(f"{record['name']}: {record['fed']} inputs, seed {seed}", flush=True)
-                    continue
-                count += 1
-                print(f"\n{record['where']} ({record['again']})\n{record['text']}", end="")
-                print(f"kept: {keep(given.keep, record['name'], record['case'])}", flush=True)
-    except KdynoError as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    print(f"{count} findings")
-    return 1 if count or child.returncode else 0
+    request = parser.parse_args()
+    seed = random.randrange(1 << 31) if request.seed is None else request.seed
+    names = [request.only] if request.only else list(TARGETS)
+    if request.inside:
+        return inside(names, seed, request.number, 60 * request.minutes)
+    words = ["--seed", seed, "--number", request.number, "--minutes", request.minutes]
+    words += ["--only", request.only] if request.only else []
+    number = 0
+    with outside(list(map(str, words))) as child:
+        assert child.stdout is not None
+        for record in map(json.loads, child.stdout):
+            if "fed" in record:
+                print(f"{record['name']}: {record['fed']} inputs, seed {seed}", flush=True)
+                continue
+            number += 1
+            print(f"\n{record['where']} ({record['again']})\n{record['text']}", end="")
+            print(f"kept: {keep(request.keep, record['name'], record['case'])}", flush=True)
+    print(f"{number} findings")
+    return 1 if number or child.returncode else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KdynoError as problem:
+        sys.exit(str(problem))

@@ -80,21 +80,19 @@ def unpacked(text: str) -> bytes:
 
 def call(words: Sequence[str]) -> tuple[int, str, str]:
     """(status, stdout, stderr) of a verb in this process; a Finding for a crash."""
-    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     try:
         with (
             mock.patch.object(sys, "argv", ["kdyno", *words]),
-            contextlib.redirect_stdout(streams[0]),
-            contextlib.redirect_stderr(streams[1]),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
             _limited(),
         ):
             status = kdyno.cli.main.main()
     except (Exception, SystemExit) as problem:
         raise Finding(f"{words}\n{''.join(traceback.format_exception(problem))}") from problem
-    for stream in streams:
-        stream.flush()
-    out, err = (stream.buffer.getvalue().decode("utf-8", "replace") for stream in streams)  # type: ignore[attr-defined]
-    return status, out, err
+    texts = (stream.detach().getvalue() for stream in (out, err))
+    return (status, *(text.decode("utf-8", "replace") for text in texts))
 
 
 @contextlib.contextmanager
@@ -183,30 +181,30 @@ def check_written(name: str, data: bytes) -> None:
     suffix = f".{name.rpartition('.')[2]}"
     if suffix in (".html", ".md"):
         # What looks like HTML in Markdown is HTML, but for what a backslash makes a character.
-        text = data.decode()
-        page = _Page()
+        page, text = _Page(), data.decode()
         page.name = name
         page.feed(_ESCAPED.sub(" ", text) if suffix == ".md" else text)
         page.close()
-    elif suffix in (".svg", ".xml"):
-        try:
-            elements = list(ElementTree.fromstring(data.decode()).iter())
-        except ElementTree.ParseError as problem:
-            raise Finding(f"{name}: {problem}") from problem
-        for element in elements:
-            if any(MARK in key for key in (str(element.tag), *element.attrib)):
-                raise Finding(f"{name}: <{element.tag} {element.attrib}>")
-    elif suffix == ".json":
-        try:
-            json.loads(data.decode(), parse_constant=_no_constant)
-        except (ValueError, RecursionError) as problem:
-            raise Finding(f"{name}: {problem}") from problem
     elif suffix == ".csv":
         csv.field_size_limit(_MOST_BYTES)
         for cell in (cell for row in csv.reader(io.StringIO(data.decode())) for cell in row):
             if _FORMULA.match(cell):
                 raise Finding(f"{name}: a spreadsheet computes {cell[:80]!r}")
+    elif suffix in _READERS:
+        try:
+            content = _READERS[suffix](data.decode())
+        except (ElementTree.ParseError, ValueError, RecursionError) as problem:
+            raise Finding(f"{name}: {problem}") from problem
+        for element in content.iter() if suffix != ".json" else ():
+            if any(MARK in key for key in (str(element.tag), *element.attrib)):
+                raise Finding(f"{name}: <{element.tag} {element.attrib}>")
 
 
-def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
+def _json(text: str) -> Any:
+    def no_constant(word: str) -> None:
+        raise ValueError(f"{word} is no JSON")
+
+    return json.loads(text, parse_constant=no_constant)
+
+
+_READERS = {".svg": ElementTree.fromstring, ".xml": ElementTree.fromstring, ".json": _json}

@@ -38,14 +38,14 @@ def shortened(profile: Profile, keep: Sequence[tuple[str, str]]) -> Profile:
     """Without stacks, and with all functions that are not kept as one for each place."""
     boots = []
     for boot in profile.boots:
-        kept = [
-            function for function in boot.functions if (function.where, function.function) in keep
-        ]
-        others: dict[str, float] = {}
+        names = [(function.where, function.function) for function in boot.functions]
+        rows = zip(names, boot.functions, strict=True)
+        kept = [function for name, function in rows if name in keep]
+        others = {function.where: 0.0 for function in boot.functions if function not in kept}
         for function in boot.functions:
-            if (function.where, function.function) not in keep:
-                others[function.where] = others.get(function.where, 0.0) + function.seconds
-        kept += [FunctionTime(where, OTHERS, s) for where, s in others.items()]  # type: ignore[arg-type]
+            if function not in kept:
+                others[function.where] += function.seconds
+        kept += [FunctionTime(where, OTHERS, seconds) for where, seconds in others.items()]
         boots.append(replace(boot, functions=tuple(kept)))
     return replace(profile, boots=tuple(boots), stacks=())
 
@@ -78,10 +78,8 @@ def keep_file(path: Path, place: Path = PLACE) -> Path:
     """The file there, by what it is."""
     value = json.loads(path.read_text(encoding="utf-8"))
     if value["kind"] == SURVEY:
-        value["sides"] = [
-            {key: value for key, value in side.items() if key != "records"}
-            for side in value["sides"]
-        ]
+        for side in value["sides"]:
+            side.pop("records", None)
     place.mkdir(parents=True, exist_ok=True)
     kept = place / f"{plain_name(value['kind'])}.json"
     kept.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
@@ -95,13 +93,13 @@ def main() -> int:
     arguments.add_argument("what", nargs="+", metavar="RUN")
     arguments.add_argument("--runs", type=Path, default=None)
     arguments.add_argument("--part", metavar="NAME", default="")
-    given = arguments.parse_args()
-    for word in given.what:
-        path = Path(word)
-        if path.suffix == ".json":
-            print(keep_file(path))
+    request = arguments.parse_args()
+    for word in request.what:
+        if word.endswith(".json"):
+            print(keep_file(Path(word)))
         else:
-            print(keep_run(open_run(resolve(word, given.runs or runs_root())), part=given.part))
+            run = open_run(resolve(word, request.runs or runs_root()))
+            print(keep_run(run, part=request.part))
     return 0
 
 

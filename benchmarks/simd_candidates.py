@@ -59,20 +59,20 @@ def table(timings: list[Timing]) -> str:
     """ns a call; in brackets how many times as fast as the quickest scalar form."""
     sizes = sorted({timing.bytes for timing in timings})
     ns = {(timing.candidate, timing.form, timing.bytes): timing.ns for timing in timings}
+    scalar: dict[tuple[str, int], float] = {}
+    for (job, form, size), own in ns.items():
+        if form.startswith("scalar"):
+            scalar[job, size] = min(own, scalar.get((job, size), own))
     lines = ["| job | form | " + " | ".join(f"{size} bytes" for size in sizes) + " |"]
     lines.append("| --- | --- |" + " --: |" * len(sizes))
-    for candidate, form in dict.fromkeys((timing.candidate, timing.form) for timing in timings):
+    for job, form in dict.fromkeys((job, form) for job, form, _size in ns):
         cells = []
         for size in sizes:
-            own = ns[candidate, form, size]
-            scalar = min(
-                value
-                for (name, other, at), value in ns.items()
-                if name == candidate and at == size and other.startswith("scalar")
-            )
-            ratio = "" if form.startswith("scalar") else f" ({scalar / own:.1f} ×)"
-            cells.append(f"{own:.3g}{ratio}" if own < 1000 else f"{own:.0f}{ratio}")
-        lines.append(f"| {candidate} | {form} | " + " | ".join(cells) + " |")
+            own = ns[job, form, size]
+            ratio = f" ({scalar[job, size] / own:.1f} ×)"
+            text = f"{own:.3g}" if own < 1000 else f"{own:.0f}"
+            cells.append(text + ("" if form.startswith("scalar") else ratio))
+        lines.append(f"| {job} | {form} | " + " | ".join(cells) + " |")
     model = cpu.this_cpu().model
     return "\n".join([*lines, "", f"ns a call, {model or 'CPU unknown'}, GCC -O2.", ""])
 

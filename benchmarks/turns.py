@@ -67,47 +67,6 @@ equivalent = "0.5%"
 """
 COPY = f"{HEAD}{SIX}calibrate = true\n"
 TWO = f'{HEAD}[variant.fsrm]\nmemcpy = "fsrm"\n{SIX}'
-FROZEN = f"""{HEAD}
-[[suite]]
-name = "run"
-seconds = 0.5
-command = ["sh", "-c", "cd /tmp && echo 'long f(long a,long b){{while(b){{long t=a%b;a=b;b=t;}}\
-return a;}}' >gcd.c && cp gcd.c lcm.c && echo 'all: gcd.o lcm.o' >Makefile && \
-make -s -B CFLAGS=-O1"]
-cases = ["make"]
-[[suite]]
-name = "run"
-seconds = 0.5
-command = ["sh", "-c", "i=0; while [ $i -lt 40 ]; do ls /usr/bin | sort -r | head -n 5 >/tmp/o; \
-i=$((i+1)); done"]
-cases = ["script"]
-[[suite]]
-name = "run"
-seconds = 0.5
-command = ["fio", "--name=read", "--filename=/tmp/f", "--size=16m", "--rw=read", "--bs=4k", \
-"--ioengine=psync", "--loops=4", "--output=/dev/null"]
-cases = ["read"]
-[measure]
-calibrate = true
-max_boots = 2000
-"""
-KNOWN = """
-name = "known"
-question = "Are known differences found alike by boots and by turns?"
-baseline = "fsrm"
-[kernel]
-source = "debian:linux-source-7.3"
-config = ["bench"]
-[variant.fsrm]
-memcpy = "fsrm"
-[variant.slow-umask]
-memcpy = "fsrm"
-patches = ["slow-umask.patch"]
-[[suite]]
-name = "unixbench"
-seconds = 0.25
-cases = ["syscall", "fscopy-4096", "fscopy-65536", "dhry2reg"]
-"""
 
 
 def experiment_of(text: str) -> Experiment:
@@ -173,13 +132,6 @@ def half_width(effect: PairedEffect) -> float:
     return math.nan if effect.half_width is None else effect.half_width
 
 
-def ratio(name: str, effects: Mapping[str, Mapping[Key, PairedEffect]], least: float) -> Figure:
-    pairs = zip(effects["boots"].values(), effects["turns"].values(), strict=True)
-    widths = [half_width(boots) / half_width(turns) for boots, turns in pairs]
-    mean = statistics.geometric_mean(widths)
-    return Figure(name, mean, "×", least=least, how="geometric mean over the effects")
-
-
 def cost(_request: Any) -> Iterator[Figure]:
     """A turn of nothing, by a guest of the first image."""
     setup = bench(experiment_of(COPY))
@@ -196,48 +148,27 @@ def cost(_request: Any) -> Iterator[Figure]:
     yield Figure("a turn of nothing", 1e6 * took_s, "µs", most=150, how="median of 2000")
 
 
-def compared(
-    experiment: Experiment, minutes: float, beside: bool = False
-) -> tuple[dict[str, Mapping[Key, PairedEffect]], float]:
-    """``both_ways`` with the machine to itself."""
-    setup = bench(experiment)
-    with measuring("a benchmark", wait=True), loaded(beside):
-        return both_ways(setup, minutes)
-
-
 def loaded(beside: bool) -> Any:
     return on_every_cpu(restless) if beside else nullcontext()
 
 
-def quiet(request: Any) -> Iterator[Figure]:
-    experiment = load(EXPERIMENTS / "simd-memcpy.toml")[0]
-    effects, share = compared(experiment, request.minutes)
-    yield ratio("half-width, boots ÷ turns, nothing else running", effects, 5)
-    yield Figure("share of wall time inside turns", share, "", least=0.85)
+def quiet(request: Any, beside: bool = False) -> Iterator[Figure]:
+    setup = bench(load(EXPERIMENTS / "simd-memcpy.toml")[0])
+    with measuring("a benchmark", wait=True), loaded(beside):
+        effects, share = both_ways(setup, request.minutes)
+    name = "half-width, boots ÷ turns"
+    pairs = zip(effects["boots"].values(), effects["turns"].values(), strict=True)
+    mean = statistics.geometric_mean(half_width(one) / half_width(two) for one, two in pairs)
+    how = "geometric mean over the effects"
+    if beside:
+        yield Figure(f"{name}, beside a load", mean, "×", least=15, how=how)
+    else:
+        yield Figure(name, mean, "×", least=5, how=how)
+        yield Figure("share of wall time inside turns", share, "", least=0.85)
 
 
 def quiet_load(request: Any) -> Iterator[Figure]:
-    experiment = load(EXPERIMENTS / "simd-memcpy.toml")[0]
-    yield ratio("… beside a load", compared(experiment, request.minutes, beside=True)[0], 15)
-
-
-def frozen(request: Any) -> Iterator[Figure]:
-    effects, _share = compared(experiment_of(FROZEN), request.minutes)
-    yield ratio("… of frozen commands", effects, 3)
-
-
-def known(request: Any) -> Iterator[Figure]:
-    """Effects whose two estimates differ by no more than their half-widths allow."""
-    effects, _share = compared(experiment_of(KNOWN), request.minutes)
-    alike = 0
-    for key, boots in effects["boots"].items():
-        turns = effects["turns"][key]
-        logs = [math.log(effect.ratio or math.nan) for effect in (boots, turns)]
-        alike += abs(logs[0] - logs[1]) <= math.hypot(half_width(boots), half_width(turns))
-        ends = (100 * math.expm1(log) for log in logs)
-        print(f"  {key[2]:12} {key[1]:14} {' '.join(f'{end:+.2f} %' for end in ends)}")
-    count = len(effects["boots"])
-    yield Figure(f"known differences, {count} effects: alike by both", alike, "", least=count)
+    yield from quiet(request, beside=True)
 
 
 def verdict_of(experiment: Experiment, minutes: float, seed: int | None = None) -> Verdict:
@@ -278,22 +209,21 @@ def copies(request: Any) -> Iterator[Figure]:
     yield Figure(name, false, "", most=1)
 
 
-def demo_of(beside: bool, where: str, most: int) -> Figure:
+def demo(_request: Any, beside: bool = False) -> Iterator[Figure]:
     experiment = load(EXPERIMENTS / "simd-demo.toml")[0]
     with loaded(beside):
         verdict = verdict_of(experiment, experiment.measure.max_minutes or math.inf)
     undecided = sum(effect.verdict == "inconclusive" for effect in verdict.effects)
     middle = statistics.median(widths_of(verdict))
     how = f"of {len(verdict.effects)}; median half-width, corrected, {middle:.2f} %"
-    return Figure(f"`make demo`{where}: effects undecided", undecided, "", most, how=how)
+    where = ", beside a load" if beside else ""
+    yield Figure(
+        f"`make demo`{where}: effects undecided", undecided, "", 4 if beside else 2, how=how
+    )
 
 
-def demo(_request: Any) -> Iterator[Figure]:
-    yield demo_of(False, "", 2)
-
-
-def demo_load(_request: Any) -> Iterator[Figure]:
-    yield demo_of(True, ", beside a load", 4)
+def demo_load(request: Any) -> Iterator[Figure]:
+    yield from demo(request, beside=True)
 
 
 def five(_request: Any) -> Iterator[Figure]:
@@ -311,5 +241,5 @@ def same(_request: Any) -> Iterator[Figure]:
 
 
 if __name__ == "__main__":
-    parts = (cost, quiet, quiet_load, frozen, demo, demo_load, five, same, copies, known)
+    parts = (cost, quiet, quiet_load, demo, demo_load, five, same, copies)
     main(__doc__, *parts, minutes=3.0, runs_of_copies=20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Watched branches with a known answer: ``python -m benchmarks.watch``.
+"""Watched branches with a known answer: ``python -m benchmarks.watch [--count N]``.
 
 Branches of commits whose speed is known are visited commit by commit, by `kdyno watch`'s own rule.
 Each visit is a run of three cases, judged as runs are; what boots score is recorded noise, drawn
@@ -10,22 +10,20 @@ them; years of 365 nights have no step at all: all of their alarms are false. A 
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from benchmarks.figure import Figure, finish
+from benchmarks.figure import Figure, main
 from benchmarks.simulation.synthetic import Draw, resampled
 from benchmarks.statistics import recorded_logs
 from kdyno.bisect.points import Point, Range
-from kdyno.bisect.search import WITHIN, Difference, Measured, Search, Span
+from kdyno.bisect.search import WITHIN, Difference, Measured, Search
 from kdyno.bisect.session import State, Step, Verification
 from kdyno.bisect.watch import REFERENCE, TIP, Watcher
 from kdyno.experiment.commits import OfCommits, Searching, Watching
@@ -93,22 +91,12 @@ class Simulated(Watcher):
         equivalent = self.file.experiment.measure.equivalent
         judged = judge([Claim(own, "higher") for own in logs], equivalent)
         for case, own in zip(CASES, judged, strict=True):
-            row = Effect(
-                suite="s",
-                case=case,
-                variant=variant,
-                unit="",
-                better="higher",
-                baseline_value=1.0,
-                value=own.effect.ratio,
-                ratio=own.effect.ratio,
-                ci=own.ci,
-                blocks=BLOCKS,
-                verdict=own.word,
-                equivalent_too=own.equivalent_too,
-                p_value=own.effect.p_value,
-            )
-            effects.append(row)
+            row: dict[str, object] = {"suite": "s", "case": case, "variant": variant}
+            row |= {"unit": "", "better": "higher"}
+            row |= {"baseline_value": 1.0, "value": own.effect.ratio, "ratio": own.effect.ratio}
+            row |= {"ci": own.ci, "blocks": BLOCKS, "verdict": own.word}
+            row |= {"equivalent_too": own.equivalent_too, "p_value": own.effect.p_value}
+            effects.append(Effect.model_validate(row))
         return Verdict(experiment="x", baseline=against, boots={}, effects=tuple(effects))
 
     def _search(self, alarm: Alarm) -> None:
@@ -146,16 +134,14 @@ class Simulated(Watcher):
                 low, high = search.span.low, search.span.high
                 halves = difference(at, low), difference(high, at), difference(high, low)
                 state = replace(state, steps=(*state.steps, Step(at, Measured(*halves))))
-            elif left := [step for step in search.steps if not _is_verified(state, step)]:
-                size = difference(left[0].high, left[0].low)
-                check = Verification(left[0].low, left[0].high, "verify", size, size.is_step(least))
-                state = replace(state, verified=(*state.verified, check))
-            else:
+                continue
+            verified = {(row.low, row.high) for row in state.verified}
+            left = [step for step in search.steps if (step.low, step.high) not in verified]
+            if not left:
                 return state
-
-
-def _is_verified(state: State, step: Span) -> bool:
-    return (step.low, step.high) in {(row.low, row.high) for row in state.verified}
+            size = difference(left[0].high, left[0].low)
+            check = Verification(left[0].low, left[0].high, "verify", size, size.is_step(least))
+            state = replace(state, verified=(*state.verified, check))
 
 
 def watcher(
@@ -231,43 +217,28 @@ def replay(
     )
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--replays", type=int, default=20)
-    parser.add_argument("--years", type=int, default=40)
-    request = parser.parse_args()
+def replays(request: Any) -> Iterator[Figure]:
     draw = noise()
-    replays = [replay(STEPS, COMMITS, draw, seed) for seed in range(request.replays)]
-    years = {
-        matters: [replay({}, NIGHTS, draw, 1000 + seed, matters) for seed in range(request.years)]
-        for matters in (0.01, 0.0005)
-    }
-    print(json.dumps([vars(replay) for replay in replays]), file=sys.stderr)
-    of = f"{request.replays} replays"
-    return finish(
-        [
-            Figure("alarms false, worst replay", max(each.false for each in replays), "", most=1),
-            Figure("told twice", sum(each.twice for each in replays), "", most=0, how=of),
-            Figure("missed", sum(each.missed for each in replays), "", most=0, how=of),
-            Figure(
-                "not marked as fixed", sum(each.unfixed for each in replays), "", most=0, how=of
-            ),
-            *(
-                Figure(
-                    f"false alarms a year, {100 * matters:g} % matters",
-                    sum(each.false for each in own) / max(1, len(own)),
-                    "",
-                    most=0.05,
-                    how=f"{len(own)} years of {NIGHTS} nights without a step; "
-                    f"{sum(each.confirmations for each in own) / max(1, len(own)):.1f} second runs",
-                )
-                for matters, own in years.items()
-            ),
-        ],
-        request.json,
-    )
+    rows = [replay(STEPS, COMMITS, draw, seed) for seed in range(request.count)]
+    how = f"{len(rows)} replays"
+    yield Figure("alarms false, worst replay", max(row.false for row in rows), "", 1, how=how)
+    yield Figure("told twice", sum(row.twice for row in rows), "", most=0)
+    yield Figure("missed", sum(row.missed for row in rows), "", most=0)
+    yield Figure("not marked as fixed", sum(row.unfixed for row in rows), "", most=0)
+
+
+def years(request: Any) -> Iterator[Figure]:
+    draw, count = noise(), 2 * request.count
+    for matters in (0.01, 0.0005):
+        rows = [replay({}, NIGHTS, draw, 1000 + seed, matters) for seed in range(count)]
+        false, second = (
+            sum(each) / count
+            for each in zip(*((row.false, row.confirmations) for row in rows), strict=True)
+        )
+        how = f"{count} years of {NIGHTS} nights without a step; {second:.1f} second runs"
+        name = f"false alarms a year, {100 * matters:g} % matters"
+        yield Figure(name, false, "", most=0.05, how=how)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(__doc__, replays, years, count=20)

@@ -52,7 +52,7 @@ def least_p(rng: Generator, slow: np.ndarray) -> np.ndarray:
 def branch(share: float, changes: int, branches: int, seed: int) -> tuple[Gate, Gate, Gate]:
     """(one run, two runs, two runs in a history) where ``share`` of the changes is slower."""
     rng = np.random.default_rng([seed, int(1000 * share)])
-    counts = []
+    counts: list[list[tuple[float, float, float]]] = [[], [], []]
     for _ in range(branches):
         slow = rng.random(changes) < share
         first, second = least_p(rng, slow), least_p(rng, slow)
@@ -62,16 +62,12 @@ def branch(share: float, changes: int, branches: int, seed: int) -> tuple[Gate, 
         history: list[bool] = []
         for p_value in np.maximum(first, second) ** 2:
             history.append(bool(p_value <= min(0.05**2, lord_level(history))))
-        for stopped in (alone, both, np.array(history)):
-            counts.append(
-                (
-                    stopped[~slow].mean(),
-                    stopped[~slow].sum() / max(1, stopped.sum()),
-                    stopped[slow].mean() if slow.any() else np.nan,
-                )
-            )
-    means = [np.mean(np.array(counts[at::3]), axis=0) for at in range(3)]
-    return Gate(*means[0]), Gate(*means[1]), Gate(*means[2])
+        for own, stopped in zip(counts, (alone, both, np.array(history)), strict=True):
+            power = stopped[slow].mean() if slow.any() else np.nan
+            false = stopped[~slow].sum() / max(1, stopped.sum())
+            own.append((stopped[~slow].mean(), false, power))
+    one, two, three = (Gate(*np.mean(own, axis=0)) for own in counts)
+    return one, two, three
 
 
 def main() -> None:
@@ -79,17 +75,13 @@ def main() -> None:
     parser.add_argument("--branches", type=int, default=200)
     parser.add_argument("--changes", type=int, default=300)
     parser.add_argument("--seed", type=int, default=20261123)
-    given = parser.parse_args()
+    request = parser.parse_args()
     print("| slow changes | gate | fast ones stopped | false among stopped | slow ones stopped |")
     for share in (0.0, 0.02, 0.1, 0.3):
-        gates = branch(share, given.changes, given.branches, given.seed)
+        gates = branch(share, request.changes, request.branches, request.seed)
         for name, gate in zip(("one run", "--confirm", "and --history"), gates, strict=True):
-            cells = [
-                f"{100 * share:g}",
-                name,
-                *(f"{100 * share:.2f}" for share in vars(gate).values()),
-            ]
-            print("| " + " | ".join(cells) + " |", flush=True)
+            cells = (f"{100 * share:.2f}" for share in vars(gate).values())
+            print(f"| {100 * share:g} | {name} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

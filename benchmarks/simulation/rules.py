@@ -7,12 +7,12 @@ it calls the second arm larger, −1 smaller, 0 where it sees no difference.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from kdyno.stats.effect import Floats
 
@@ -29,24 +29,20 @@ class Rule:
     """The rule is given every repetition within every boot instead of one score per boot."""
 
 
-def _signs(difference: Floats, seen: NDArray[np.bool_]) -> Signs:
-    return np.asarray(np.where(seen, np.sign(difference), 0.0), dtype=np.int64)
-
-
-def _mean_difference(first: Floats, second: Floats) -> Floats:
-    return np.asarray(second.mean(axis=-1) - first.mean(axis=-1), dtype=np.float64)
+def _signs(first: Floats, second: Floats, beyond: Floats | float) -> Signs:
+    """Of the difference of means, where it is larger than that."""
+    difference = second.mean(axis=-1) - first.mean(axis=-1)
+    return np.where(np.abs(difference) > beyond, np.sign(difference), 0.0).astype(np.int64)
 
 
 def means_compared(first: Floats, second: Floats) -> Signs:
     """The larger mean wins. It cannot say "no difference"."""
-    difference = _mean_difference(first, second)
-    return _signs(difference, difference != 0)
+    return _signs(first, second, 0.0)
 
 
 def beyond_one_per_cent(first: Floats, second: Floats) -> Signs:
     """Means further apart than 1 % of the first."""
-    difference = _mean_difference(first, second)
-    return _signs(difference, np.abs(difference) > 0.01 * np.abs(first.mean(axis=-1)))
+    return _signs(first, second, 0.01 * np.abs(first.mean(axis=-1)))
 
 
 def ranges_apart(first: Floats, second: Floats) -> Signs:
@@ -61,35 +57,28 @@ def two_sigma_bars_apart(first: Floats, second: Floats) -> Signs:
 
     The deviations are those of single scores, not of the mean, so more boots do not help.
     """
-    difference = _mean_difference(first, second)
-    bars = 1.96 * (first.std(axis=-1, ddof=1) + second.std(axis=-1, ddof=1))
-    return _signs(difference, np.abs(difference) > bars)
+    return _signs(first, second, 1.96 * (first.std(axis=-1, ddof=1) + second.std(axis=-1, ddof=1)))
+
+
+def _t(first: Floats, second: Floats, error: Floats, freedom: Floats | int) -> Signs:
+    """At 5 %. ``error``: of the difference of means."""
+    return _signs(first, second, -stdtrit(freedom, 0.025) * error)
 
 
 def student_t(first: Floats, second: Floats) -> Signs:
     """Student's t with pooled variance at 5 %, arms unpaired."""
-    from scipy.special import stdtr
-
     n, m = first.shape[-1], second.shape[-1]
-    difference = _mean_difference(first, second)
     squares = (n - 1) * first.var(axis=-1, ddof=1) + (m - 1) * second.var(axis=-1, ddof=1)
-    error = np.sqrt(squares / (n + m - 2)) * math.sqrt(1 / n + 1 / m)
-    t = np.abs(difference) / np.maximum(error, np.finfo(np.float64).tiny)
-    return _signs(difference, 2.0 * stdtr(n + m - 2, -t) <= 0.05)
+    return _t(first, second, np.sqrt(squares / (n + m - 2) * (1 / n + 1 / m)), n + m - 2)
 
 
 def welch_t(first: Floats, second: Floats) -> Signs:
     """Welch's t at 5 %, arms unpaired."""
-    from scipy.special import stdtr
-
     n, m = first.shape[-1], second.shape[-1]
-    difference = _mean_difference(first, second)
-    part_first = first.var(axis=-1, ddof=1) / n
-    part_second = second.var(axis=-1, ddof=1) / m
-    tiny = np.finfo(np.float64).tiny
-    both = np.maximum(part_first + part_second, tiny)
-    freedom = both**2 / np.maximum(part_first**2 / (n - 1) + part_second**2 / (m - 1), tiny)
-    return _signs(difference, 2.0 * stdtr(freedom, -np.abs(difference) / np.sqrt(both)) <= 0.05)
+    parts = first.var(axis=-1, ddof=1) / n, second.var(axis=-1, ddof=1) / m
+    both = np.maximum(parts[0] + parts[1], np.finfo(np.float64).tiny)
+    freedom = both**2 / np.maximum(parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1), 1e-300)
+    return _t(first, second, np.sqrt(both), freedom)
 
 
 RULES: tuple[Rule, ...] = (

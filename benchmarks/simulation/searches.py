@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 from numpy.random import Generator
 
 from benchmarks.simulation.synthetic import Draw, resampled
+from benchmarks.statistics import recorded_logs
 from kdyno.bisect.search import WITHIN, Difference, Measured, Search, Span, Unusable
 
 LENGTHS = (8, 64, 512, 4096)
@@ -45,14 +45,10 @@ class Range:
     draw: Draw
     random: Generator
     boots: int = 0
-    built: set[int] | None = None
-
-    def __post_init__(self) -> None:
-        self.built = set()
+    built: set[int] = field(default_factory=set)
 
     def row(self, points: Sequence[int]) -> np.ndarray:
         """Boots of these commits, one after the other."""
-        assert self.built is not None
         self.built |= set(points)
         self.boots += len(points)
         return self.levels[list(points)] + self.draw(self.random, 1, len(points))[0, :, 0]
@@ -178,37 +174,26 @@ def simulate(tool: str, commits: int, effect: float, searches: int, draw: Draw, 
         own = Range(levels, draw, random)
         named = TOOLS[tool](own)
         right = named == at if effect else named is None
-        rows.append(
-            (named is not None and not right, named is None, len(own.built or ()), own.boots)
-        )
+        rows.append((named is not None and not right, named is None, len(own.built), own.boots))
     return Row(*np.mean(np.array(rows, dtype=float), axis=0))
 
 
 def recorded() -> Draw:
-    from benchmarks.statistics import recorded_logs
-
     return resampled(recorded_logs()["pipe"][:, None])
 
 
-def main() -> int:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--searches", type=int, default=100)
     parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS)
-    request: Any = parser.parse_args()
+    request = parser.parse_args()
     draw = recorded()
     print(f"{request.searches} searches a row, on recorded noise")
     print("commits  effect  tool             wrong    none  builds   boots")
-    for commits in request.lengths:
-        for effect in EFFECTS:
-            for tool in TOOLS:
-                row = simulate(tool, commits, effect, request.searches, draw, 1)
-                print(
-                    f"{commits:7} {100 * effect:6.1f}%  {tool:14} {100 * row.wrong:6.1f}% "
-                    f"{100 * row.unnamed:6.1f}% {row.builds:7.1f} {row.boots:7.0f}",
-                    flush=True,
-                )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for commits, effect, tool in product(request.lengths, EFFECTS, TOOLS):
+        row = simulate(tool, commits, effect, request.searches, draw, 1)
+        print(
+            f"{commits:7} {100 * effect:6.1f}%  {tool:14} {100 * row.wrong:6.1f}% "
+            f"{100 * row.unnamed:6.1f}% {row.builds:7.1f} {row.boots:7.0f}",
+            flush=True,
+        )
