@@ -29,19 +29,21 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from unittest import mock
 
-from benchmarks.fleet import manifest_for, shard_of
 from benchmarks.fuzz_oracles import Case, Finding, Place, packed, play_verb, unpacked
 from benchmarks.mutations import MARK, TEXTS, VALUES, mutated, mutated_json, mutated_text, places_of
 from kdyno.errors import KdynoError, ToolError
 from kdyno.experiment import loader
+from kdyno.experiment.overrides import Overrides
 from kdyno.fleet.engine import Commands, Job, Settings
 from kdyno.fleet.waves import Place as Jobs
 from kdyno.fleet.waves import Record, Union
+from kdyno.measure.execution import manifest_of
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.store.boot import plain_name
+from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample, plain_name
 from kdyno.store.database.shared import Shared, pack, unpack
 from kdyno.store.database.tables import METADATA, PARTS, VERSIONS
 from kdyno.store.index import INDEX
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Run, create_run
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.protocol import Reader
@@ -594,16 +596,14 @@ def _fleet_of(place: Place) -> Path:
         return top
     file.write_text(_FLEET)
     experiment, _suites = load(file)
-    with (
-        mock.patch("os.fsync"),
-        create_run(top, experiment.text, manifest_for(experiment, {}, ())) as writer,
-    ):
+    # Nothing is booted, and no second sandbox can be where fuzzing is.
+    with mock.patch("kdyno.sandbox.require", return_value=True):
+        manifest = manifest_of(experiment, Overrides(), images={}, failed={}, cases=())
+    with mock.patch("os.fsync"), create_run(top, experiment.text, manifest) as writer:
         jobs, union = Jobs(top / _RUN), Union(writer)
         jobs.make()
         for number in range(2):
-            shard_of(jobs.shard(number), number, experiment, _GROUPS)
-            (shard,) = jobs.shard(number).iterdir()
-            shard.rename(jobs.shard(number) / _RUN)
+            _shard(jobs.shard(number), experiment.text, manifest)
         own = jobs.jobs / "0"
         own.mkdir(parents=True)
         (own / "1.json").write_text('{"node": "n1", "status": 1, "why": "exit status 1"}')
@@ -612,6 +612,37 @@ def _fleet_of(place: Place) -> Path:
         union.save(state="interrupted", stopped="interrupted: killed")
     writer.run.path.rename(top / _RUN)
     return top
+
+
+def _shard(runs: Path, text: str, manifest: Manifest) -> None:
+    """What a job leaves: groups that took turns."""
+    names = ("stock", "mine")
+    cases = tuple(
+        CaseInfo(suite="unixbench", case=case, unit="loops/s", better="higher")
+        for case in ("syscall", "pipe")
+    )
+    more = {"cases": cases, "images": dict(zip(names, "ab", strict=True)), "interleave": "turns"}
+    more |= {"blocks": (names,) * _GROUPS, "state": "finished", "stopped": "max_boots"}
+    with create_run(runs, text, manifest.model_copy(update=more)) as writer:
+        for name in names:
+            writer.save_image(name, {"version": "7.3.0"})
+        for index in range(_GROUPS * len(names)):
+            times = tuple((1000.0, 4e6 + 1000 * (index + turn % 7)) for turn in range(24))
+            samples = tuple(
+                Sample(
+                    suite="unixbench",
+                    case=case.case,
+                    score=1e12 / times[0][1],
+                    reps=times,
+                    interleave="turns",
+                    cpu_ns=tuple(int(ns) for _, ns in times),
+                )
+                for case in cases
+            )
+            job = BootJob(index=index, block=index // 2, variant=names[index % 2])
+            host = BootHost(status="ok", group_s=12.0)
+            writer.add_boot(BootRecord(job=job, host=host, samples=samples), b"a console\n")
+    writer.run.path.rename(runs / _RUN)
 
 
 TARGETS: dict[str, tuple[Callable[[random.Random, Place], Case], Callable[[Case, Place], None]]] = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,6 @@ class Shape:
     """Of a group, in every case; 0: whole boots."""
     repetitions: int = 2
     """Of a case in a whole boot."""
-    facts: Mapping[str, float] = field(default_factory=dict)
-    """Of the host, before and after each boot."""
 
 
 def case(number: int, suite: str = "unixbench", **more: object) -> CaseInfo:
@@ -164,13 +162,7 @@ def _boot(
     disturbed = random.random() < shape.disturbed
     flags = (BootFlag(kind="neighbour", text="other CPUs were busy"),) if disturbed else ()
     good = index not in shape.failed
-    host = BootHost(
-        status="ok" if good else "failed",
-        reason="" if good else "panic",
-        flags=flags,
-        before=shape.facts,
-        after=shape.facts,
-    )
+    host = BootHost(status="ok" if good else "failed", reason="" if good else "panic", flags=flags)
     return BootRecord(
         job=BootJob(
             index=index,
