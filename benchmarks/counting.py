@@ -3,9 +3,8 @@
 
     python -m benchmarks.counting [PART ...] [--json FILE]
 
-Parts: boot, same, exact, layout, suite, profile, clock. Only `boot`, `suite`, `profile` and `clock`
-are times: the counts come out the same whatever else the machine does, and `same` loads all of its
-CPUs on purpose.
+Parts: boot, exact, suite, profile, clock. All but `exact` are times: the counts come out the same
+whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figure import Figure, boots_of, main, median_of, result_of, run_of, timed
-from benchmarks.load import busy, on_every_cpu
 from kdyno.experiment.model import Experiment
 from kdyno.labs.profile.counts import count
 from kdyno.machines.emulator import COUNTS
@@ -27,16 +25,13 @@ from kdyno.measure.builder import build_all, check
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root, data_root
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.suites.protocol import Sample
 from kdyno.verbs.subject import load
 
-EXPERIMENTS = data_root() / "experiments"
-KNOWN, LAYOUT = EXPERIMENTS / "known-path.toml", EXPERIMENTS / "layout.toml"
+KNOWN = data_root() / "experiments" / "known-path.toml"
 WORK = {"syscall": 50_000, "pipe": 15_000, "fscopy-1024": 20_000}
 """Operations of the cases whose counts are looked at by themselves."""
 OF_PLACE = {"umask": "syscall", "pipe": "pipe", "file": "fscopy-1024"}
 """The first word of a variant's name, and the case that its place is in the path of."""
-BOOTS = 10
 
 
 def of_variants(experiment: Experiment, *names: str) -> Experiment:
@@ -77,20 +72,6 @@ def boot(_request: Any) -> Iterator[Figure]:
     yield Figure("boot to power-off, counted", took_s, "CPU s", 0.8, how="median of 5")
 
 
-def same(_request: Any) -> Iterator[Figure]:
-    setup = stock()
-    counts: dict[str, set[tuple[tuple[int, int], ...]]] = {name: set() for name in WORK}
-    with on_every_cpu(busy):
-        for _ in range(BOOTS):
-            transcript = booted(setup, WORK).transcript
-            for number, name in enumerate(job.case for job in setup.jobs if job.case in WORK):
-                sample = transcript.result(number)
-                assert isinstance(sample, Sample), sample
-                counts[name].add(sample.reps)
-    how = f"{BOOTS} boots of {', '.join(counts)} beside a load on every CPU"
-    yield Figure("different counts of one case", max(map(len, counts.values())), "", 1, how=how)
-
-
 def exact(_request: Any) -> Iterator[Figure]:
     effects = result_of("run", KNOWN)["effects"]
     off = {}
@@ -104,20 +85,6 @@ def exact(_request: Any) -> Iterator[Figure]:
     yield Figure("n known instructions: off by, at most", off[worst], "instr", 0.0005, how=how)
     inexact = sum(not effect["exact"] for effect in effects)
     yield Figure("of these, effects that are not exact", inexact, "", 0)
-
-
-def layout(_request: Any) -> Iterator[Figure]:
-    largest, widest, moved = 0.0, 0.0, []
-    for effect in result_of("run", LAYOUT)["effects"]:
-        low, high = effect["ci"] or (0.0, 0.0)
-        if effect["exact"]:
-            largest = max(largest, 100 * abs(effect["ratio"] - 1))
-        elif not low <= 1 <= high:
-            moved.append(f"{effect['variant']} {effect['case']}")
-        widest = max(widest, 100 * (high - low))
-    how = f"the widest {widest:.2f} %; {', '.join(moved)}"
-    yield Figure("layout alone: the largest exact effect", largest, "%", 0.0005)
-    yield Figure("layout alone: intervals without 0", len(moved), "", 0, how=how)
 
 
 def suite(request: Any) -> Iterator[Figure]:
@@ -169,4 +136,4 @@ def clock(request: Any) -> Iterator[Figure]:
 
 
 if __name__ == "__main__":
-    main(__doc__, boot, same, exact, layout, suite, profile, clock)
+    main(__doc__, boot, exact, suite, profile, clock)

@@ -81,13 +81,13 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 def named_files(variables: Mapping[str, str]) -> list[Path]:
     """Files that carried variables name; a folder only where it is small."""
     words = [word for value in variables.values() for word in value.replace(",", " ").split()]
-    paths = [Path(word) for word in words if word.startswith("/")]
-    small = (
+    paths = [Path(word) for word in words if word.startswith("/") and Path(word).exists()]
+    return [
         path
         for path in paths
-        if path.is_file() or (path.is_dir() and len(list(path.iterdir())) < 100)
-    )
-    return [path for path in small if path.resolve() != Path("/etc/ssl/certs")]
+        if path.resolve() != Path("/etc/ssl/certs")
+        and (path.is_file() or len(list(path.iterdir())) < 100)
+    ]
 
 
 def apt_options(dump: str) -> str:
@@ -134,33 +134,30 @@ def sweep(place: Path) -> None:
 
 def make_root(folder: Path) -> float:
     """root.tar and what is carried into it, in ``folder``; gives the seconds."""
-    began = time.monotonic()
+    began_s = time.monotonic()
     lines = sources(debian.read_entries(), debian.codename())
-    options = apt_options(
-        subprocess.run(
-            ["apt-config", "dump", "Acquire"], check=True, stdout=subprocess.PIPE, text=True
-        ).stdout
-    )
-    carried = environment(os.environ)
-    carry(folder / "carry", [*map(Path, FILES), *named_files(carried)])
+    dump = ["apt-config", "dump", "Acquire"]
+    options = apt_options(subprocess.check_output(dump, text=True))
+    carry(folder / "carry", [*map(Path, FILES), *named_files(environment(os.environ))])
     (folder / "carry/etc/apt/apt.conf.d").mkdir(parents=True)
     (folder / "carry/etc/apt/apt.conf.d/90machine").write_text(options)
     (folder / "carry").chmod(0o700)
     (folder / "home").mkdir(mode=0o700)
-    for name in HOME_FILES:
-        if (file := Path.home() / name).is_file():
-            (folder / "home" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, folder / "home" / name)
+    for file in (Path.home() / name for name in HOME_FILES):
+        if file.is_file():
+            place = folder / "home" / file.relative_to(Path.home())
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
     (folder / "apt.conf").write_text(options)
     # What it unpacks is below the folder too; apt's own user must be able to get there.
     folder.chmod(0o711)
     (folder / "unpacked").mkdir(mode=0o755)
     call(
         *apart("mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates,sudo"),
-        *(f"--aptopt={folder / 'apt.conf'}", CODENAME, folder / "root.tar", *lines),
+        *(f"--aptopt={folder / 'apt.conf'}", CODENAME, str(folder / "root.tar"), *lines),
         TMPDIR=str(folder / "unpacked"),
     )
-    return time.monotonic() - began
+    return time.monotonic() - began_s
 
 
 def words_of(folder: Path, person: str, options: argparse.Namespace) -> list[str]:
@@ -191,18 +188,18 @@ def words_of(folder: Path, person: str, options: argparse.Namespace) -> list[str
 
 def visit(folder: Path, person: str, options: argparse.Namespace, times: list[Time]) -> None:
     """All steps by one person, added to ``times``; ends early after one that fails."""
-    told_in, told_out = os.pipe()
+    steps_in, steps_out = os.pipe()
     words = words_of(folder, person, options)
     # In a session of its own: Ctrl-C is for this process, which then ends all of it at once.
     process = subprocess.Popen(
-        ["sh", "-c", f'exec 3>&{told_out} {told_out}>&-; exec "$@"', "sh", *words],
+        ["sh", "-c", f'exec 3>&{steps_out} {steps_out}>&-; exec "$@"', "sh", *words],
         stdin=subprocess.DEVNULL,
-        pass_fds=(told_out,),
+        pass_fds=(steps_out,),
         start_new_session=True,
     )
-    os.close(told_out)
+    os.close(steps_out)
     try:
-        with os.fdopen(told_in) as lines:
+        with os.fdopen(steps_in) as lines:
             for line in lines:
                 step, status, seconds, used_mb = line.split()
                 times.append(Time(person, step, int(status), int(seconds), int(used_mb)))
@@ -227,21 +224,15 @@ def table(times: Sequence[Time]) -> str:
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fresh FRESH=…", description=__doc__)
-    parser.add_argument("targets", nargs="*", help=f"of {', '.join(TARGETS)}; demo test")
+    parser.add_argument("targets", nargs="*", choices=[*TARGETS, []], help="demo test")
     parser.add_argument("--as", dest="people", action="append", choices=HOMES, help="both")
     parser.add_argument("--gb", type=int, default=24, help="size of the disk, 24")
     parser.add_argument("--place", type=Path, default=Path("/var/tmp"), help="folder for the disk")
     cache = os.environ.get("KDYNO_FRESH_CACHE")
-    parser.add_argument(
-        "--cache",
-        type=Path,
-        default=Path(cache) if cache else None,
-        help="a cache of kdyno's to begin with, which stays as it is; $KDYNO_FRESH_CACHE",
-    )
+    more = "a cache of kdyno's to begin with, which stays as it is; $KDYNO_FRESH_CACHE"
+    parser.add_argument("--cache", type=Path, default=Path(cache) if cache else None, help=more)
     options = parser.parse_args(words)
     options.targets = options.targets or ["demo", "test"]
-    if unknown := set(options.targets) - set(TARGETS):
-        parser.error(f"no such step: {', '.join(sorted(unknown))} (of {', '.join(TARGETS)})")
     options.people = options.people or list(HOMES)
     return options
 
@@ -279,9 +270,8 @@ def main(words: Sequence[str]) -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         print(f"\n{table(times)}")
-    kept = ROOT / "build" / "fresh.json"
-    kept.parent.mkdir(exist_ok=True)
-    kept.write_text(json.dumps([asdict(row) for row in times], indent=1))
+    (ROOT / "build").mkdir(exist_ok=True)
+    (ROOT / "build" / "fresh.json").write_text(json.dumps([asdict(row) for row in times], indent=1))
     return max((row.status for row in times), default=1)
 
 

@@ -2,7 +2,6 @@
 """Simulates kdyno's whole rule and the rules of others, and prints docs/research/statistics.md.
 
 python -m benchmarks.statistics --write docs/research/statistics.md      (about five minutes)
-python -m benchmarks.statistics --quick                         (seconds; tables only)
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -185,15 +185,9 @@ def other_cells(
     return cells
 
 
-def kinds(quick: bool) -> list[tuple[str, int, float]]:
+def kinds() -> list[tuple[str, int, float]]:
     """(noise, variants, precision) of every row."""
-    return [
-        (name, variants, precision)
-        for name in sources()
-        for variants in (1, 3)
-        for precision in (0.01, 0.02)
-        if not quick or variants == 1 or precision == 0.02
-    ]
+    return list(product(sources(), (1, 3), (0.01, 0.02)))
 
 
 def row_of(kind: tuple[str, int, float], experiments: int, seed: int) -> Row:
@@ -298,29 +292,21 @@ def filled(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Simulate the rule behind kdyno's verdicts.")
-    parser.add_argument("--quick", action="store_true", help="fewer kinds of experiment")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there")
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument("--experiments", type=int, default=2000, help="per row (default 2000)")
     request = parser.parse_args(arguments)
-    quick, count, seed = request.quick, request.experiments, request.seed
+    count, seed = request.experiments, request.seed
     with ProcessPoolExecutor() as pool:
-        of_kind = pool.map(partial(row_of, experiments=count, seed=seed), kinds(quick))
-        turning = [(at, way) for at in range(len(NOISES)) for way in ("turns", "boots")]
-        by_turns = partial(turn_cells, experiments=count // (10 if quick else 4), seed=seed)
-        of_turns = pool.map(by_turns, turning)
-        rare_row = partial(rare.row, experiments=count // 4, seed=seed)
-        of_rare = pool.map(rare_row, [] if quick else rare.kinds())
+        of_kind = pool.map(partial(row_of, experiments=count, seed=seed), kinds())
+        turning = list(product(range(len(NOISES)), ("turns", "boots")))
+        of_turns = pool.map(partial(turn_cells, experiments=count // 4, seed=seed), turning)
+        of_rare = pool.map(partial(rare.row, experiments=count // 4, seed=seed), rare.kinds())
         rows = []
         for row in of_kind:
             rows.append(row)
             print(f"{row.source}, {row.variants}, {row.precision}: done", file=sys.stderr)
-        tables = [rule_table(rows), table(TURN_HEAD, of_turns)]
-        if not quick:
-            tables.append(table(rare.HEAD, of_rare))
-    if quick:
-        print("\n\n".join(tables))
-        return 0
+        tables = [rule_table(rows), table(TURN_HEAD, of_turns), table(rare.HEAD, of_rare)]
     others = []
     compared = list(sources().items())
     for name, draw in (compared[0], compared[1], compared[4]):

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import multiprocessing
+import os
+import random
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figure import Figure, main, median_of, timed
-from benchmarks.load import on_every_cpu, restless
 from kdyno.errors import ToolError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
@@ -148,8 +150,29 @@ def cost(_request: Any) -> Iterator[Figure]:
     yield Figure("a turn of nothing", 1e6 * took_s, "µs", most=150, how="median of 2000")
 
 
-def loaded(beside: bool) -> Any:
-    return on_every_cpu(restless) if beside else nullcontext()
+@contextmanager
+def loaded(beside: bool) -> Iterator[None]:
+    """Beside a process on each CPU that computes for 0.2 to 2 s and sleeps as long."""
+    cpus = os.sched_getaffinity(0) if beside else ()
+    children = [multiprocessing.Process(target=_restless, args=(cpu,), daemon=True) for cpu in cpus]
+    for child in children:
+        child.start()
+    try:
+        yield
+    finally:
+        for child in children:
+            child.kill()
+
+
+def _restless(cpu: int) -> None:
+    os.sched_setaffinity(0, {cpu})
+    dice = random.Random(cpu)
+    while True:
+        seconds = dice.uniform(0.2, 2.0)
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            pass
+        time.sleep(seconds)
 
 
 def quiet(request: Any, beside: bool = False) -> Iterator[Figure]:

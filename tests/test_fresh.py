@@ -71,7 +71,7 @@ def test_it_is_asked_for_a_part(
     assert (part.targets, part.people) == (["check"], ["user"])
     with pytest.raises(SystemExit):
         fresh.parsed(["chekc"])
-    assert "no such step: chekc" in capsys.readouterr().err
+    assert "invalid choice: 'chekc'" in capsys.readouterr().err
 
 
 def test_what_calls_that_were_killed_left_is_swept(tmp_path: Path) -> None:
