@@ -136,7 +136,7 @@ def site(request: Any) -> Iterator[Figure]:
 
     def built(name: str, most: float) -> Figure:
         began_s = time.monotonic()
-        result = build_site(runs, folder, full=False)
+        result = build_site(runs, folder)
         how = f"{result.rendered} of {result.runs} runs rendered"
         return Figure(name, time.monotonic() - began_s, "s", most, how=how)
 

@@ -20,7 +20,7 @@ from kdyno.labs.vectorize import survey
 from kdyno.machines.guest import supervisor_report
 from kdyno.paths import data_root
 from kdyno.reading.checked import FromFile, check, values, values_in
-from kdyno.report.site import place
+from kdyno.report.site import build
 from kdyno.suites.protocol import Nonsense, decode
 
 
@@ -92,8 +92,8 @@ def test_a_thousand_mistakes_are_cut() -> None:
 
 
 def in_state(folder: Path, text: str) -> Any:
-    (folder / place.MARKER).write_text(text)
-    return place.state(folder) or None
+    (folder / build.MARKER).write_text(text)
+    return build.state(folder) or None
 
 
 def in_cache(folder: Path, text: str) -> Any:

@@ -14,8 +14,8 @@ import pytest
 from command_line import Kdyno, experiment_file, kdyno
 from site_runs import at_once, small
 
+from kdyno.report.site.build import SharedSite
 from kdyno.report.site.server import SiteServer
-from kdyno.report.site.shared import SharedSite
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
 from kdyno.store.run import Run
@@ -178,7 +178,7 @@ def test_a_server_makes_a_report_when_it_is_asked_for(
     tmp_path: Path, theirs: Run, store: str
 ) -> None:
     out = tmp_path / "site"
-    pages = SharedSite(Shared(store), out, tmp_path / "cache", Wanted(), full=False, live=True)
+    pages = SharedSite(Shared(store), out, tmp_path / "cache", Wanted(), live=True)
     built = pages.build()
     page = out / "runs" / f"{theirs.name}.html"
     assert built.runs == 1 and not page.exists()

@@ -98,7 +98,7 @@ def test_machines_that_differ(tmp_path: Path) -> None:
     assert rows[3].split()[:2] == AMD.split() and "?" not in "".join(rows[2:14])
     text = exporters.markdown(verdict)
     assert "Effects by machine" in text and "- differs-by-machine" in text
-    assert "Effects by machine" in page(gather(run, verdict), light=True)
+    assert "Effects by machine" in page(gather(run, verdict), home="../index.html")
     assert Verdict.from_json(verdict.to_json()) == verdict
 
 

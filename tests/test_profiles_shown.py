@@ -185,7 +185,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def page_of(run: Run) -> str:
     verdict = run.verdict()
     assert verdict is not None
-    return page(replace(gather(run, verdict), sections=labs.sections()), light=True)
+    return page(replace(gather(run, verdict), sections=labs.sections()), home="../index.html")
 
 
 def test_the_terminal_shows_tables_differences_and_the_rest(run: Run) -> None:

@@ -63,8 +63,8 @@ def test_people_are_shown_the_first_and_told_so(
 
 def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
     evidence = evidence_of(run)
-    for light in (False, True):
-        text = page(evidence, light=light)
+    for home in ("", "../index.html"):
+        text = page(evidence, home=home)
         assert TOLD in text and LAST not in text
         assert text.count('class="panel"') == MOST
     cut = evidence.cut()

@@ -13,7 +13,7 @@ from command_line import Kdyno, kdyno, stored, verdict
 
 from kdyno import whole
 from kdyno.errors import UsageError
-from kdyno.report.site import place
+from kdyno.report.site import build
 
 __all__ = ["kdyno"]
 
@@ -88,8 +88,8 @@ def test_ones_own_links_lead_where_they_lead(tmp_path: Path) -> None:
 def test_a_site_is_not_written_through_a_link(tmp_path: Path, name: str) -> None:
     # Of whomever: a site that was sent and unpacked is one's own, and so are its links.
     site, other = tmp_path / "site", tmp_path / "other"
-    place.prepare(site)
-    place.save_state(site, {})
+    build.prepare(site)
+    (site / build.MARKER).write_text("{}")
     other.mkdir()
     precious = other / "precious"
     precious.write_text("as it was\n")
@@ -97,7 +97,7 @@ def test_a_site_is_not_written_through_a_link(tmp_path: Path, name: str) -> None
         (site / name).rmdir()
     (site / name).symlink_to(other if name == "history" else precious)
     with pytest.raises(UsageError, match=r"is a link, and a site of kdyno has none"):
-        place.prepare(site)
+        build.prepare(site)
     assert precious.read_text() == "as it was\n"
 
 

@@ -8,7 +8,6 @@ import threading
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -19,11 +18,9 @@ from kdyno.paths import cache_root
 from kdyno.report import gate, scores
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.exporters import exporter, exporter_for, exporters
-from kdyno.report.site.build import Progress, build_site
+from kdyno.report.site.build import Progress, SharedSite, build_site
 from kdyno.report.site.server import SiteServer, watch
-from kdyno.report.site.shared import SharedSite, build_shared
 from kdyno.store.database.address import location
-from kdyno.store.database.query import Wanted
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs import options
 from kdyno.verbs.options import argument, option, runs_folder
@@ -62,7 +59,6 @@ def report(
         None,
     ),
     all_: bool = option("--all", "A site of all runs in the folder that -o names.", False),
-    full: bool = option("--full", "With --all: reports with every chart.", False),
     runs: options.Runs = None,
     json: options.Json = None,
 ) -> int:
@@ -83,11 +79,9 @@ def report(
         if several := [name for name, value in given.items() if value]:
             raise UsageError(f"--all shows every run; {', '.join(several)} goes with one run")
         check_writable(json)
-        return _write_site(runs, output, full, json)
+        return _write_site(runs, output, json)
     if run is None:
         raise UsageError("which run? Name one, or last; --all -o site/ shows all of them")
-    if full:
-        raise UsageError("--full goes with --all; the report of one run has every chart anyway")
     if json == "-" and format and not output:
         raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
     rules = gate.parse(fail_on or [])
@@ -128,18 +122,18 @@ def report(
     return status
 
 
-def _write_site(runs: Path | None, output: str | None, full: bool, json: str | None) -> int:
+def _write_site(runs: Path | None, output: str | None, json: str | None) -> int:
     """Builds it or what of it has changed: of the store, where there is one and no folder named."""
     if not output or output == "-":
         raise UsageError("--all writes a folder of pages: name it with -o, such as -o site/")
     out = Path(output).absolute()
     shared = store() if runs is None else None
     with site_line() as progress:
-        more: dict[str, Any] = {"full": full, "progress": progress, "sections": labs.sections}
         if shared is not None:
-            built = build_shared(shared, out, cache_root(), **more)
+            site = SharedSite(shared, out, cache_root(), sections=labs.sections)
+            built = site.build_all(progress)
         else:
-            built = build_site(runs_folder(runs), out, **more)
+            built = build_site(runs_folder(runs), out, progress=progress, sections=labs.sections)
     if json is not None:
         facts = {"site": output, "runs": built.runs, "made": built.rendered, "kept": built.kept}
         write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)
@@ -156,7 +150,6 @@ def serve(
     bind: str = option(
         "--bind ADDRESS", "Address to listen on; who reaches it can read the runs.", "127.0.0.1"
     ),
-    full: bool = option("--full", "Reports with every chart; a second or more each.", False),
     runs: options.Runs = None,
     json: options.Json = None,
 ) -> int:
@@ -167,7 +160,7 @@ def serve(
     Examples:
       kdyno serve
       kdyno serve --port 8500
-      kdyno serve --runs DIR --full
+      kdyno serve --runs DIR
     """
     check_writable(json)
     shared = store() if runs is None else None
@@ -184,16 +177,17 @@ def serve(
     server = SiteServer(site, bind, port)
     stop = threading.Event()
 
-    more: dict[str, Any] = {"full": full, "live": True, "sections": labs.sections}
     pages = None
     if shared is not None:
-        pages = SharedSite(shared, site, cache_root(), Wanted(), **more)
+        pages = SharedSite(shared, site, cache_root(), live=True, sections=labs.sections)
         server.absent = pages.make
 
     def build(progress: Progress = lambda _done, _all: None) -> str:
         if pages is not None:
             return pages.build().edition
-        return build_site(folder, site, progress=progress, **more).edition
+        return build_site(
+            folder, site, live=True, progress=progress, sections=labs.sections
+        ).edition
 
     try:
         with site_line() as progress:

@@ -53,7 +53,7 @@ class Section:
     tip: str = ""
     """How to read it, below the heading; of the page's own sections sections.html has it."""
     slow: bool = False
-    """It takes a second to draw: the light pages of a site leave it out."""
+    """It takes a second to draw: the pages of a site leave it out."""
 
 
 ENVIRONMENT.globals |= {
@@ -63,21 +63,20 @@ ENVIRONMENT.globals |= {
 ENVIRONMENT.tests["uncorrected"] = effects.uncorrected
 
 
-def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
+def page(evidence: Evidence, *, home: str = "") -> str:
     """The whole file. Nothing in it asks for anything from anywhere; the policy sees to it.
 
-    ``light`` leaves out the slow sections; ``home`` is the address of the list of runs that this
-    page belongs to."""
+    home: the address of the site that it is a page of, which leaves out the slow sections."""
     added = []
     for lab in evidence.sections:
-        tip, slow = getattr(lab, "TIP", ""), getattr(lab, "SLOW", False)
-        added.append(Section(lab.ID, lab.TITLE, lab.ORDER, lab.section, tip, slow))
+        tip = getattr(lab, "TIP", "")
+        added.append(Section(lab.ID, lab.TITLE, lab.ORDER, lab.section, tip))
     rows = evidence.cut()
     tested = [effect for of in groups(evidence.verdict) if not of.is_copy for effect in of.tested]
     sections = [
         (section, content)
         for section in sorted((*SECTIONS, *added), key=lambda section: section.order)
-        if not (light and section.slow) and (content := section.content(rows)) is not None
+        if not (home and section.slow) and (content := section.content(rows)) is not None
     ]
     return document(
         "report.html",
@@ -86,7 +85,6 @@ def page(evidence: Evidence, *, light: bool = False, home: str = "") -> str:
         scripts=("tip.js", "page.js", "flame.js"),
         sections=sections,
         home=home,
-        light=light,
         data=data(_page_data(rows), "run-data"),
         evidence=evidence,
         verdict=evidence.verdict,

@@ -1,39 +1,41 @@
 # SPDX-License-Identifier: MIT
-"""All pages of a site, made anew only where what they show has changed."""
+"""All pages of a site, made anew only where what they show has changed.
+
+The folder is ours alone, and each file is replaced in one step. Digests of what a page is made from
+say which are to be made again. Of a shared store the lists are made of rows; a report needs every
+boot, so its run is fetched, by a server when somebody opens it."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from pydantic import TypeAdapter
 
-from kdyno.errors import KdynoError, UsageError
+from kdyno import __version__, whole
+from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.reading.checked import values_in
 from kdyno.report.page import page
 from kdyno.report.site.history import experiment_page, history_page, overview, series_of
 from kdyno.report.site.pages import listing
-from kdyno.report.site.place import (
-    joined,
-    locked,
-    prepare,
-    run_stamp,
-    save_state,
-    state,
-    tool_stamp,
-    unchanged,
-    write,
-)
-from kdyno.report.site.summary import Summary, page_name, summarize, unreadable
+from kdyno.report.site.summary import Summary, of_rows, page_name, summarize, unreadable
 from kdyno.store import watch as store
+from kdyno.store.database.query import Wanted
+from kdyno.store.database.shared import Shared
+from kdyno.store.database.tables import Facts
 from kdyno.store.folder import Folder
 from kdyno.store.run import MANIFEST, Run, list_runs
 from kdyno.store.watch import Watch
@@ -43,6 +45,7 @@ Progress = Callable[[int, int], None]
 Sections = Callable[[], Sequence[ModuleType]]
 """What reports show beyond the page's own sections; a module's function, for other processes."""
 
+MARKER = ".kdyno-site"
 _POOL_FROM = 12
 """Fewer reports are made at once before other processes have started."""
 _LOOKS_LIKE_A_RUN = re.compile(r"\d{4}-\d\d-\d\dT\d{4}-")
@@ -75,28 +78,15 @@ _KEPT = TypeAdapter(Kept)
 _SUMMARY = TypeAdapter(Summary)
 
 
-def kept(out: Path, page: str) -> Kept:
-    """What the last build kept; without a stamp where there is nothing that can be read."""
-    try:
-        return _KEPT.validate_json((out / ".data" / f"{page}.json").read_bytes())
-    except (OSError, ValueError):
-        return Kept("")
-
-
-def keep(out: Path, page: str, value: Kept) -> None:
-    write(out / ".data" / f"{page}.json", _KEPT.dump_json(value).decode())
-
-
 def build_site(
     runs: Path,
     out: Path,
     *,
-    full: bool = False,
     live: bool = False,
     progress: Progress = lambda _done, _all: None,
     sections: Sections = tuple,
 ) -> Built:
-    """The site of all runs of a folder. ``full``: reports with every chart, a second or more each.
+    """The site of all runs of a folder.
 
     UsageError for an unusable folder; a run that is damaged becomes a line that says so."""
     if not runs.is_dir():
@@ -104,29 +94,100 @@ def build_site(
     if out.resolve() == runs.resolve():
         raise UsageError(f"-o {out}: is the folder of the runs themselves; name another one")
     prepare(out)
-    options = joined(tool_stamp(), str(full), str(live))
-    with locked(out):
+    options = joined(tool_stamp(), str(live))
+    with whole.locked(out / ".lock"):
         there = list_runs(runs)
         stamps = {run.name: joined(options, run_stamp(run)) for run in there}
         empty = _empty(runs)
         of_run = _current(out, there, stamps)
         todo = [run for run in there if run.name not in of_run]
         watches = _watches(runs)
-        of_stamps = (f"{k} {v}" for k, v in sorted(stamps.items()))
+        of_stamps = (f"{name} {stamp}" for name, stamp in sorted(stamps.items()))
         edition = joined(options, *of_stamps, *empty, *map(repr, watches))
-        if not todo and unchanged(out, edition):
+        if not todo and _unchanged(out, edition):
             return Built(len(there), 0, len(there), 0, (), edition)
-        for name, summary in _reports(todo, out, full, progress, sections):
+        for name, summary in _reports(todo, out, progress, sections):
             of_run[name] = summary
-            keep(out, summary.page, Kept(stamps[name], summary))
+            _keep(out, summary.page, Kept(stamps[name], summary))
         summaries = [of_run[run.name] for run in there]
-        removed = remove_others(out, {summary.page for summary in summaries})
+        removed = _remove_others(out, {summary.page for summary in summaries})
         summaries += [unreadable(name, "empty", f"there is no {MANIFEST} in it") for name in empty]
         # The state of a run in progress is in its text, so that the next build looks again.
         texts = {each.page: _SUMMARY.dump_json(each).decode() for each in summaries}
-        written = write_pages(out, summaries, texts, live, options, edition, watches)
+        written = _write_pages(out, summaries, texts, live, options, edition, watches)
         fresh = len(todo)
         return Built(len(there), fresh, len(there) - fresh, removed, written, edition)
+
+
+class SharedSite:
+    """Of a shared store. ``out`` is the folder of its pages, ``cache`` where fetched runs lie
+    meanwhile."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        out: Path,
+        cache: Path,
+        wanted: Wanted,
+        *,
+        live: bool,
+        sections: Sections = tuple,
+    ) -> None:
+        self._shared, self._out, self._cache, self._wanted = shared, out, cache, wanted
+        self._live, self._sections = live, sections
+        self._options = joined(tool_stamp(), str(live), "shared")
+        self._runs: dict[str, Facts] = {}
+        self._making = threading.Lock()
+
+    def build(self) -> Built:
+        """The list and the history; reports of runs that changed are gone."""
+        prepare(self._out)
+        with whole.locked(self._out / ".lock"):
+            facts = self._shared.listed(self._wanted)
+            self._runs = {page_name(run.name): run for run in facts}
+            gone = _remove_others(self._out, set(self._runs))
+            for page, run in self._runs.items():
+                if _kept(self._out, page).stamp != joined(self._options, run.digest):
+                    _report(self._out, page).unlink(missing_ok=True)
+            edition = joined(self._options, *(f"{run.identity} {run.digest}" for run in facts))
+            built = Built(len(facts), 0, len(facts), gone, (), edition)
+            if _unchanged(self._out, edition):
+                return built
+            # A run that comes in between is seen by the next look: the edition is without it.
+            rows = self._shared.rows(self._wanted)
+            summaries = [
+                of_rows(run, rows.kernels.get(run.identity, ()), rows.scores.get(run.identity, ()))
+                for run in reversed(rows.facts)
+            ]
+            texts = {page_name(run.name): f"{run.identity} {run.digest}" for run in rows.facts}
+            written = _write_pages(self._out, summaries, texts, self._live, self._options, edition)
+            return replace(built, pages=written)
+
+    def make(self, page: str) -> None:
+        """The report with this page's name, if a run of the last build has it. One at a time."""
+        run = self._runs.get(page)
+        if run is None or not run.judged:
+            return
+        with self._making:
+            if not _report(self._out, page).is_file():
+                folder = str(self._shared.fetch(run, self._cache).path)
+                _make_report((folder, str(self._out), self._sections))
+                _keep(self._out, page, Kept(joined(self._options, run.digest)))
+
+    def build_all(self, progress: Progress) -> Built:
+        """The whole site, every report in it."""
+        built = self.build()
+        todo = [
+            (name, run)
+            for name, run in self._runs.items()
+            if run.judged and not _report(self._out, name).is_file()
+        ]
+        for done, (name, run) in enumerate(todo, 1):
+            self.make(name)
+            # A site of a thousand runs needs each of them once.
+            self._shared.forget(self._shared.fetch(run, self._cache))
+            progress(done, len(todo))
+        return replace(built, rendered=len(todo), kept=built.runs - len(todo))
 
 
 def _empty(runs: Path) -> list[str]:
@@ -156,24 +217,23 @@ def _current(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[
     summaries = {}
     for run in runs:
         page = page_name(run.name)
-        last = kept(out, page)
+        last = _kept(out, page)
         if last.stamp != stamps[run.name] or last.summary is None:
             continue
-        if last.summary.has_report and not (out / "runs" / f"{page}.html").is_file():
+        if last.summary.has_report and not _report(out, page).is_file():
             continue
         # Nothing in its folder shows that a run's writer has gone, or come back.
         state = last.summary.state
-        if state in ("running", "interrupted") and run.state("running") != state:
-            continue
-        summaries[run.name] = last.summary
+        if state not in ("running", "interrupted") or run.state("running") == state:
+            summaries[run.name] = last.summary
     return summaries
 
 
 def _reports(
-    todo: Sequence[Run], out: Path, full: bool, progress: Progress, sections: Sections
+    todo: Sequence[Run], out: Path, progress: Progress, sections: Sections
 ) -> Iterator[tuple[str, Summary]]:
     """Makes the reports, of many in several processes; each run's name and summary."""
-    work = [(str(run.path), str(out), full, sections) for run in todo]
+    work = [(str(run.path), str(out), sections) for run in todo]
     workers = min(os.cpu_count() or 1, 8)
     done = 0
     if len(work) >= _POOL_FROM and workers > 1:
@@ -182,28 +242,28 @@ def _reports(
             each = max(1, min(8, len(work) // (4 * workers)))
             # Where one is killed, for its memory perhaps, the rest is made here, one by one.
             with suppress(BrokenProcessPool):
-                for summary in pool.map(make_report, work, chunksize=each):
+                for summary in pool.map(_make_report, work, chunksize=each):
                     yield todo[done].name, summary
                     done += 1
                     progress(done, len(work))
     for run, item in zip(todo[done:], work[done:], strict=True):
-        yield run.name, make_report(item)
+        yield run.name, _make_report(item)
         done += 1
         progress(done, len(work))
 
 
-def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
+def _make_report(item: tuple[str, str, Sections]) -> Summary:
     """One run's report page, written; its summary."""
-    path, out, full, sections = item
+    path, out, sections = item
     run = Run(Path(path))
-    target = Path(out) / "runs" / f"{page_name(run.name)}.html"
+    target = _report(Path(out), page_name(run.name))
     try:
         summary, evidence = summarize(run)
         if evidence is None:
             target.unlink(missing_ok=True)
-            return summary
-        evidence = replace(evidence, sections=sections())
-        write(target, page(evidence, light=not full, home="../index.html"))
+        else:
+            evidence = replace(evidence, sections=sections())
+            write(target, page(evidence, home="../index.html"))
         return summary
     except KdynoError:
         raise
@@ -215,7 +275,23 @@ def make_report(item: tuple[str, str, bool, Sections]) -> Summary:
         return unreadable(run.name, "damaged", reason)
 
 
-def remove_others(out: Path, pages: set[str]) -> int:
+def _report(out: Path, page: str) -> Path:
+    return out / "runs" / f"{page}.html"
+
+
+def _kept(out: Path, page: str) -> Kept:
+    """What the last build kept; without a stamp where there is nothing that can be read."""
+    try:
+        return _KEPT.validate_json((out / ".data" / f"{page}.json").read_bytes())
+    except (OSError, ValueError):
+        return Kept("")
+
+
+def _keep(out: Path, page: str, value: Kept) -> None:
+    write(out / ".data" / f"{page}.json", _KEPT.dump_json(value).decode())
+
+
+def _remove_others(out: Path, pages: set[str]) -> int:
     """Removes reports and summaries of runs that are gone; how many reports."""
     removed = 0
     for folder, suffix in (("runs", ".html"), (".data", ".json")):
@@ -226,7 +302,7 @@ def remove_others(out: Path, pages: set[str]) -> int:
     return removed
 
 
-def write_pages(
+def _write_pages(
     out: Path,
     summaries: Sequence[Summary],
     texts: Mapping[str, str],
@@ -240,31 +316,109 @@ def write_pages(
     texts: page of a run → what is another text whenever its summary is another."""
     measured = [summary for summary in summaries if summary.scores]
     series = series_of(measured)
-    of_measured = [texts[summary.page] for summary in measured]
-    pages: dict[str, tuple[list[str], Callable[[], str]]] = {
-        "index.html": (list(texts.values()), lambda: listing(summaries, live)),
-        "history.html": (
-            [*of_measured, *map(repr, watches)],
-            lambda: overview(series, live, watches),
-        ),
+    inputs = {
+        "index.html": list(texts.values()),
+        "history.html": [*(texts[each.page] for each in measured), *map(repr, watches)],
+    }
+    pages: dict[str, Callable[[], str]] = {
+        "index.html": lambda: listing(summaries, live),
+        "history.html": lambda: overview(series, live, watches),
     }
     for experiment in dict.fromkeys(summary.experiment for summary in measured):
-        own = [each for each in series if each.experiment == experiment]
-        inputs = [texts[each.page] for each in measured if each.experiment == experiment]
         name = f"history/{experiment_page(experiment)}.html"
-        pages[name] = (inputs, partial(history_page, own, live))
+        inputs[name] = [texts[each.page] for each in measured if each.experiment == experiment]
+        own = [each for each in series if each.experiment == experiment]
+        pages[name] = partial(history_page, own, live)
     before = state(out).get("pages")
     before = before if isinstance(before, dict) else {}
-    digests = {name: joined(options, joined(*inputs)) for name, (inputs, _) in pages.items()}
+    digests = {name: joined(options, joined(*of)) for name, of in inputs.items()}
     written = [
         name
         for name, digest in digests.items()
         if before.get(name) != digest or not (out / name).is_file()
     ]
     for name in written:
-        write(out / name, pages[name][1]())
+        write(out / name, pages[name]())
     for path in (out / "history").glob("*.html"):
         if f"history/{path.name}" not in pages:
             path.unlink(missing_ok=True)
-    save_state(out, {"schema": 1, "edition": edition, "pages": digests})
+    write(out / MARKER, json.dumps({"schema": 1, "edition": edition, "pages": digests}))
     return tuple(written)
+
+
+def prepare(folder: Path) -> None:
+    """Makes the folder. UsageError when it is not a folder of ours or cannot be written."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"-o {folder}: is a file; --all writes a folder, such as -o site/")
+        if folder.is_dir() and not (folder / MARKER).exists() and any(folder.iterdir()):
+            raise UsageError(
+                f"-o {folder}: holds other things than a site of kdyno; name a new or empty folder"
+            )
+        for inside in (folder, *(folder / name for name in ("runs", "history", ".data"))):
+            if link := next((path for path in inside.glob("*") if path.is_symlink()), None):
+                raise UsageError(
+                    f"-o {folder}: {link} is a link, and a site of kdyno has none: what is written "
+                    "would go where it leads. Remove it, or name another folder"
+                )
+            inside.mkdir(parents=True, exist_ok=True)
+        whole.write(folder / ".probe", b"")
+        (folder / ".probe").unlink()
+    except OSError as error:
+        where = error.filename or folder
+        raise UsageError(
+            f"-o {folder}: {where}: {error.strerror}; name a folder that can be written"
+        ) from error
+
+
+def write(path: Path, text: str) -> None:
+    """Replaces the file in one step, so that a browser never sees half of it."""
+    try:
+        whole.write(path, text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise ToolError(f"{path}: {error.strerror}") from error
+
+
+def state(folder: Path) -> dict[str, Any]:
+    """What the last build left in the marker; {} when there is none or it is not JSON."""
+    try:
+        value = values_in(folder / MARKER)
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _unchanged(folder: Path, edition: str) -> bool:
+    """The last build was of this edition, and its last page is there."""
+    return state(folder).get("edition") == edition and (folder / "history.html").is_file()
+
+
+def run_stamp(run: Run) -> str:
+    """Changes when a file or folder right inside the run is written, added or removed.
+
+    A boot is a folder that comes whole, so a new one changes its parent's time."""
+    parts = []
+    try:
+        with os.scandir(run.path) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                parts.append(f"{entry.name}/{status.st_ino}/{status.st_mtime_ns}/{status.st_size}")
+    except OSError as error:
+        parts = [f"unreadable {error.errno}"]
+    return joined(*sorted(parts))
+
+
+@cache
+def tool_stamp() -> str:
+    """Of kdyno itself: another version draws other pages."""
+    package = Path(__file__).resolve().parents[2]
+    digest = sha256(__version__.encode())
+    for room in ("judge", "labs", "report", "stats", "store"):
+        for path in sorted((package / room).rglob("*")):
+            if path.suffix in (".py", ".js", ".css", ".html", ".json"):
+                digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def joined(*parts: str) -> str:
+    return sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
