@@ -23,8 +23,8 @@ from benchmarks.fuzz_oracles import CANARY, Finding, Place, check_written, packe
 from benchmarks.fuzz_targets import TARGETS
 from kdyno import sandbox
 from kdyno.report import plain
+from kdyno.report.show import grid
 from kdyno.report.show import html as markup
-from kdyno.report.show import markdown
 from kdyno.store import verdict
 from kdyno.store.run import Damaged, Run
 
@@ -262,7 +262,7 @@ OFF: dict[str, tuple[Callable[[Patch], None], str]] = {
     "clean names": (replaced(plain, "_clean", as_it_is), "on the screen"),
     "clean lines": (replaced(plain, "line", as_it_is), ""),
     "escaped HTML": (replaced(markup.ENVIRONMENT, "finalize", markup.Html), ".html"),
-    "escaped Markdown": (replaced(markdown, "escaped", as_it_is), ".md"),
+    "escaped Markdown": (replaced(grid, "escaped", as_it_is), ".md"),
     "no links": (replaced(os, "O_NOFOLLOW", 0), "through a link"),
 }
 """Rule → (how it is switched off, what the finding says)."""

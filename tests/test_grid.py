@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from kdyno.report.show import html, markdown, spreadsheet, terminal
+from kdyno.report.show import grid as grids
+from kdyno.report.show import html, terminal
 from kdyno.report.show.grid import Cell, Column, Grid, headed, of_rows
 from kdyno.report.show.terminal import Layout, Screen
 
@@ -88,15 +89,15 @@ def test_no_part_moves_the_cursor() -> None:
     grid = of_rows((evil, "n"), ((evil, 1),), title=evil)
     for found in (
         terminal.text([evil, grid]),
-        markdown.table(grid),
-        spreadsheet.text(grid),
+        grids.markdown(grid),
+        grids.csv(grid),
         html.table(grid),
     ):
         assert found.replace("\n", "").isprintable()
 
 
 def test_in_markdown() -> None:
-    assert markdown.table(GRID).splitlines() == [
+    assert grids.markdown(GRID).splitlines() == [
         "| case | value | more | verdict |",
         "| --- | --: | --- | --- |",
         f"| pipe (control) | 271828.1 k | {'m' * 20} | **faster**, too little |",
@@ -121,11 +122,11 @@ def test_in_html() -> None:
 
 def test_in_csv_the_figure_stands_not_the_words() -> None:
     grid = of_rows(("a", "b", "c", "d"), (("=1+1", 0.1 + 0.2, True, None), ("\x1b", 7, False, "")))
-    first, second = csv.reader(io.StringIO(spreadsheet.text(grid).partition("\n")[2]))
+    first, second = csv.reader(io.StringIO(grids.csv(grid).partition("\n")[2]))
     assert first == ["'=1+1", "0.30000000000000004", "yes", ""]
     assert second == ["?", "7", "no", ""]
     shown = Column("n", lambda it: it, "number", "{:.1f} k".format)
-    assert spreadsheet.text(Grid([shown], [1.25])) == "n\n1.25\n"
+    assert grids.csv(Grid([shown], [1.25])) == "n\n1.25\n"
 
 
 def test_columns_of_figures_are_known_by_their_figures() -> None:

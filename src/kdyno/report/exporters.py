@@ -18,10 +18,9 @@ from kdyno.report import effects, figures, gate, plain, tables
 from kdyno.report.evidence import Evidence
 from kdyno.report.groups import Group, deciding, displayed, groups
 from kdyno.report.sentence import answer
-from kdyno.report.show import spreadsheet
-from kdyno.report.show.grid import Column, Grid, Value, of_rows
+from kdyno.report.show import grid as grids
+from kdyno.report.show.grid import Column, Grid, Value, escaped, of_rows
 from kdyno.report.show.html import TEMPLATES
-from kdyno.report.show.markdown import escaped, table
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Kinds, Verdict
 
 Exported = str | bytes
@@ -30,7 +29,6 @@ Exported = str | bytes
 @dataclass(frozen=True)
 class Exporter:
     name: str
-    help: str
     suffix: str
     """With the dot; may have two (``.speedscope.json``)."""
     make: Callable[[Evidence], Exported]
@@ -45,11 +43,8 @@ class Exporter:
 
 
 def exporters(more: Iterable[ModuleType] = ()) -> dict[str, Exporter]:
-    """Name → exporter, by name. more: modules with NAME, HELP, SUFFIX, ``export_run(evidence)``."""
-    added = [
-        Exporter(module.NAME, module.HELP, module.SUFFIX, module.export_run, needs_run=True)
-        for module in more
-    ]
+    """Name → exporter, by name. more: modules with NAME, SUFFIX, ``export_run(evidence)``."""
+    added = [Exporter(of.NAME, of.SUFFIX, of.export_run, needs_run=True) for of in more]
     return {each.name: each for each in sorted((*EXPORTERS, *added), key=lambda each: each.name)}
 
 
@@ -90,15 +85,11 @@ def csv(evidence: Evidence) -> str:
     verdict = evidence.verdict
     items: list[dict[str, Value]] = []
     for effect in verdict.effects:
-        summed = effect.throughput
         item = {column: getattr(effect, column, None) for column in CSV_COLUMNS}
+        summed = effect.throughput
         item["throughput_ratio"] = summed.ratio if summed else None
-        for name, ends in (
-            ("ci", effect.ci),
-            ("ci_raw", effect.ci_raw),
-            ("mean", effect.mean_ci),
-            ("throughput", summed.ci if summed else None),
-        ):
+        intervals = {"ci": effect.ci, "ci_raw": effect.ci_raw, "mean": effect.mean_ci}
+        for name, ends in (intervals | {"throughput": summed.ci if summed else None}).items():
             item[f"{name}_low"], item[f"{name}_high"] = ends or (None, None)
         items.append(item)
     measured = {effect.variant for effect in verdict.effects}
@@ -106,8 +97,7 @@ def csv(evidence: Evidence) -> str:
         if variant not in measured:
             items.append({"variant": variant, "verdict": "failed", "reason": reason, "blocks": 0})
     for value in verdict.values:
-        fields = ("suite", "case", "unit", "better", "value", "reason")
-        item = {field: getattr(value, field) for field in fields}
+        item = value.model_dump(include={"suite", "case", "unit", "better", "value", "reason"})
         item["value_low"], item["value_high"] = value.ci or (None, None)
         items.append({**item, "blocks": value.repetitions, "variant": verdict.baseline})
     common = {"experiment": verdict.experiment, "baseline": verdict.baseline}
@@ -116,7 +106,7 @@ def csv(evidence: Evidence) -> str:
         about = (str(item.get(key) or "") for key in ("variant", "suite", "case"))
         item["remarks"] = " ".join(kinds.about(*about))
     rows = [[(item | common).get(column) for column in CSV_COLUMNS] for item in items]
-    return spreadsheet.text(of_rows(CSV_COLUMNS, rows))
+    return grids.csv(of_rows(CSV_COLUMNS, rows))
 
 
 # A last "-8" is taken for the number of CPUs and cut off, so fscopy-256 and fscopy-1024 would be
@@ -376,8 +366,8 @@ _TEXTS.filters |= {
     "name": lambda text: escaped(plain.name(text)),
     "sentence": lambda text: escaped(plain.sentence(text)),
     "escaped": escaped,
-    "table": table,
-    "titled_table": lambda grid: table(
+    "table": grids.markdown,
+    "titled_table": lambda grid: grids.markdown(
         replace(grid, columns=[replace(grid.columns[0], head=grid.title), *grid.columns[1:]])
     ),
 }
@@ -426,57 +416,13 @@ def _picture(format: str) -> Callable[[Evidence], Exported]:
 
 
 EXPORTERS = (
-    Exporter(
-        "benchstat",
-        "Go's benchmark format, for `benchstat -col variant FILE`",
-        ".bench",
-        benchstat,
-        needs_run=True,
-    ),
-    Exporter(
-        "csv", "one line per effect (or figure), full precision, for spreadsheets", ".csv", csv
-    ),
-    Exporter(
-        "html",
-        "the whole report as one file: charts, tables, every boot, how to do it again",
-        ".html",
-        _page,
-        needs_run=True,
-    ),
-    Exporter(
-        "json",
-        "the whole verdict for programs; fields are added over time, never changed",
-        ".json",
-        lambda evidence: evidence.verdict.to_json() + "\n",
-    ),
-    Exporter(
-        "junit",
-        "JUnit XML for CI: slower is a failure, failed an error, inconclusive skipped",
-        ".xml",
-        lambda evidence: junit(evidence.verdict),
-    ),
-    Exporter(
-        "markdown",
-        "a summary for a pull request or a page: the answer, what changed, the rest folded",
-        ".md",
-        lambda evidence: markdown(evidence.verdict),
-    ),
-    Exporter(
-        "parquet",
-        "one row per boot and case with its score, for pandas, polars, DuckDB, R",
-        ".parquet",
-        parquet,
-        needs_run=True,
-        is_text=False,
-    ),
-    Exporter(
-        "png",
-        "the same drawing as a picture, two pixels for one",
-        ".png",
-        _picture("png"),
-        is_text=False,
-    ),
-    Exporter(
-        "svg", "the dot chart of effects with intervals, as a drawing", ".svg", _picture("svg")
-    ),
+    Exporter("benchstat", ".bench", benchstat, needs_run=True),
+    Exporter("csv", ".csv", csv),
+    Exporter("html", ".html", _page, needs_run=True),
+    Exporter("json", ".json", lambda evidence: evidence.verdict.to_json() + "\n"),
+    Exporter("junit", ".xml", lambda evidence: junit(evidence.verdict)),
+    Exporter("markdown", ".md", lambda evidence: markdown(evidence.verdict)),
+    Exporter("parquet", ".parquet", parquet, needs_run=True, is_text=False),
+    Exporter("png", ".png", _picture("png"), is_text=False),
+    Exporter("svg", ".svg", _picture("svg")),
 )

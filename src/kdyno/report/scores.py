@@ -17,10 +17,9 @@ from typing import Any
 from kdyno.errors import UsageError
 from kdyno.reading.mistakes import among
 from kdyno.report import figures, plain
+from kdyno.report.show import grid as grids
 from kdyno.report.show import terminal
-from kdyno.report.show.grid import Column, Grid
-from kdyno.report.show.markdown import escaped
-from kdyno.report.show.markdown import table as as_markdown
+from kdyno.report.show.grid import Column, Grid, escaped
 from kdyno.report.show.terminal import Part
 from kdyno.store.boot import Sample
 from kdyno.store.run import Damaged, Run
@@ -249,7 +248,7 @@ def markdown(tables: Iterable[ScoreTable]) -> str:
     parts = []
     for table in tables:
         parts.append(f"**{escaped(plain.short(table.variant))}**, {table.suite}")
-        parts.append(as_markdown(table.grid))
+        parts.append(grids.markdown(table.grid))
         parts += ["\n".join(table.lacking)] if table.lacking else []
     return "\n\n".join(parts)
 

@@ -101,7 +101,6 @@ def _flames(profiles: Mapping[str, Profile]) -> Html | None:
 
 
 NAME = "folded"
-HELP = "the profile of every kernel as folded stacks, for flame graphs"
 SUFFIX = ".folded"
 
 

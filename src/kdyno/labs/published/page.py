@@ -38,8 +38,8 @@ from kdyno.labs.published.article import (
 from kdyno.reading.checked import values_in
 from kdyno.report import figures, plain
 from kdyno.report.charts.vega import Spec, alone, filled, grid, heading
-from kdyno.report.show.grid import Cell, Column, Grid
-from kdyno.report.show.markdown import escaped, table
+from kdyno.report.show.grid import Cell, Column, Grid, escaped
+from kdyno.report.show.grid import markdown as table
 from kdyno.store.verdict import Verdict
 from kdyno.verbs.options import Json, Runs, argument, option
 from kdyno.verbs.output import check_writable, say, write, write_json

@@ -1,23 +1,32 @@
 # SPDX-License-Identifier: MIT
 """A table before it is shown anywhere: items, and columns that say what each reads of them.
 
-The renderers beside this module make text for a terminal, Markdown, HTML and CSV of it. What is
+Markdown and CSV are made of it here, text for a terminal and HTML beside this module. What is
 foreign (names from files, kernels and people) is made safe by them, in every cell."""
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Callable, Mapping, Sequence
+from csv import writer as writer_of
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, Literal
 
 from markupsafe import Markup
 
+from kdyno.report import plain
+
 Value = str | float | None
 """What a cell stands for: full precision, no unit. bool is one too."""
 Kind = Literal["text", "name", "number", "effect", "verdict"]
 """name: given by somebody, and cut where there is little room. number and effect: to the right.
 effect and verdict: coloured by the cell's tone."""
+
+# HTML counts too: most renderers let it through.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!@&])")
+_BOLD = ("faster", "slower", "failed")
 
 
 @dataclass(frozen=True)
@@ -125,3 +134,52 @@ def _kind(values: Sequence[Value]) -> Kind:
     present = [value for value in values if value is not None]
     figures = bool(present) and all(isinstance(value, int | float) for value in present)
     return "number" if figures else "text"
+
+
+def escaped(text: str) -> str:
+    """Text as it stands, on one line."""
+    return _SPECIAL.sub(r"\\\1", plain.line(text))
+
+
+def markdown(grid: Grid) -> str:
+    """The grid in Markdown, without its title and its note."""
+    heads = [escaped(column.head) for column in grid.columns]
+    sides = ["--:" if column.is_number else "---" for column in grid.columns]
+    rows = [
+        [_marked(column, cell) for column, cell in zip(grid.columns, row, strict=True)]
+        for row in grid.rows
+    ]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, sides, *rows))
+
+
+def _marked(column: Column, cell: Cell) -> str:
+    text = escaped(cell.text)
+    if cell.link:
+        text = f"[{text}]({cell.link})"
+    if column.kind == "verdict" and cell.tone in _BOLD:
+        text = f"**{text}**"
+    notes = ", ".join(map(escaped, cell.notes))
+    if notes:
+        text += f" ({notes})" if column.kind == "name" else f", {notes}"
+    if cell.why:
+        text += f": {escaped(plain.sentence(cell.why))}"
+    return "&nbsp;&nbsp;" * cell.depth + text
+
+
+def csv(grid: Grid) -> str:
+    """The grid as CSV, for spreadsheets, at full precision: its heads, then a line for each row."""
+    out = io.StringIO()
+    writer = writer_of(out, lineterminator="\n")
+    writer.writerow([_field(Cell(column.head)) for column in grid.columns])
+    writer.writerows([_field(cell) for cell in row] for row in grid.rows)
+    return out.getvalue()
+
+
+def _field(cell: Cell) -> str:
+    if isinstance(cell.value, bool):
+        return "yes" if cell.value else "no"
+    if isinstance(cell.value, int | float):
+        return repr(cell.value)
+    text = plain.sentence(cell.value or cell.text) or ("?" if cell.text else "")
+    # Spreadsheets run what begins like a formula; an apostrophe makes it text.
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
