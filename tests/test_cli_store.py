@@ -178,7 +178,7 @@ def test_a_server_makes_a_report_when_it_is_asked_for(
     tmp_path: Path, theirs: Run, store: str
 ) -> None:
     out = tmp_path / "site"
-    pages = SharedSite(Shared(store), out, tmp_path / "cache", Wanted(), live=True)
+    pages = SharedSite(Shared(store), out, tmp_path / "cache", live=True)
     built = pages.build()
     page = out / "runs" / f"{theirs.name}.html"
     assert built.runs == 1 and not page.exists()

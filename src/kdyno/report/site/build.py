@@ -128,12 +128,11 @@ class SharedSite:
         shared: Shared,
         out: Path,
         cache: Path,
-        wanted: Wanted,
         *,
-        live: bool,
+        live: bool = False,
         sections: Sections = tuple,
     ) -> None:
-        self._shared, self._out, self._cache, self._wanted = shared, out, cache, wanted
+        self._shared, self._out, self._cache = shared, out, cache
         self._live, self._sections = live, sections
         self._options = joined(tool_stamp(), str(live), "shared")
         self._runs: dict[str, Facts] = {}
@@ -143,7 +142,7 @@ class SharedSite:
         """The list and the history; reports of runs that changed are gone."""
         prepare(self._out)
         with whole.locked(self._out / ".lock"):
-            facts = self._shared.listed(self._wanted)
+            facts = self._shared.listed(Wanted())
             self._runs = {page_name(run.name): run for run in facts}
             gone = _remove_others(self._out, set(self._runs))
             for page, run in self._runs.items():
@@ -154,7 +153,7 @@ class SharedSite:
             if _unchanged(self._out, edition):
                 return built
             # A run that comes in between is seen by the next look: the edition is without it.
-            rows = self._shared.rows(self._wanted)
+            rows = self._shared.rows(Wanted())
             summaries = [
                 of_rows(run, rows.kernels.get(run.identity, ()), rows.scores.get(run.identity, ()))
                 for run in reversed(rows.facts)
