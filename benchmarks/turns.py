@@ -41,7 +41,7 @@ from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, data_root
 from kdyno.stats.effect import PairedEffect
 from kdyno.store.manifest import Manifest
-from kdyno.store.samples import Gathering, Key
+from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import Verdict
 from kdyno.suites import protocol as record
 from kdyno.suites.catalogue import load as load_suites
@@ -97,7 +97,7 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
         **asked_of(setup.experiment),
     )
     question, names = Question.of(manifest), list(setup.variants)
-    gathered = {way: Gathering() for way in WAYS}
+    gathered = {way: Samples() for way in WAYS}
     spent_s = dict.fromkeys(WAYS, 0.0)
     inside_s, blocks = 0.0, dict.fromkeys(WAYS, 0)
     while min(spent_s.values()) < minutes * 60:
@@ -106,7 +106,7 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
         order, draw = block_order(1, block, names), draw_of(1, block)
         began_s = time.monotonic()
         if way == "turns":
-            data = gathered[way].samples()
+            data = gathered[way]
             beside_s = (spent_s[way] - inside_s) / block if block else 1.0
             rounds = effort(setup, question, data, beside_s)
             plans = [plan_of(setup, name, turns=True, draw=draw, block=block) for name in order]
@@ -120,9 +120,7 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
                 gathered[way].add(booting.measure(setup, [plan], first_index=0)[0][0])
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
-    effects = {
-        way: look(gathered[way].samples(), question, (), blocks[way], 0.01, 6)[0] for way in WAYS
-    }
+    effects = {way: look(gathered[way], question, (), blocks[way], 0.01, 6)[0] for way in WAYS}
     for way, own in effects.items():
         widths = ", ".join(f"{100 * half_width(effect):.2f} %" for effect in own.values())
         print(f"  {way}: {blocks[way]} blocks in {spent_s[way]:.0f} s; half-widths {widths}")

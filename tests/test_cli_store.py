@@ -18,7 +18,7 @@ from kdyno.report.site.build import SharedSite
 from kdyno.report.site.server import SiteServer
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
-from kdyno.store.run import Run
+from kdyno.store.run import FIRST_VERDICT, Run
 
 __all__ = ["experiment_file", "kdyno"]
 
@@ -152,7 +152,7 @@ def test_report_compare_and_judge_read_a_run_of_others(
     after = Shared(store).find(theirs.name)
     assert (before.identity, before.boots) == (after.identity, after.boots)
     again = Shared(store).fetch(after, tmp_path / "cache")
-    verdict, first = again.verdict(), again.first_verdict()
+    verdict, first = again.verdict(), again.verdict(FIRST_VERDICT)
     assert verdict is not None and first is not None
     assert (first.equivalent, verdict.equivalent) == (0.01, 0.05)
     done = kdyno("report", "zzz")

@@ -25,7 +25,7 @@ from kdyno.report.sentence import worded
 from kdyno.stats.verdict import RULE
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, State, VariantInfo
-from kdyno.store.run import Run, create_run, write_run
+from kdyno.store.run import FIRST_VERDICT, Run, create_run, write_run
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import Flag, Verdict
 
@@ -92,7 +92,7 @@ def test_a_run_judged_again_names_the_rule_and_keeps_its_first_verdict(
     assert kdyno("judge", "last").status == 0
     assert first and run.verdict() == first.model_copy(update={"tool": __version__, "rule": RULE})
     assert (run.path / "first-verdict.json").read_bytes() == before
-    assert run.first_verdict() == first and (first.tool, first.rule) == ("", "")
+    assert run.verdict(FIRST_VERDICT) == first and (first.tool, first.rule) == ("", "")
 
 
 def test_what_judge_shows(kdyno: Kdyno, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_an_interrupted_run_is_judged_by_what_there_is(
     result = kdyno("judge", "last")
     assert result.status == 0 and "not judged before" in result.out
     now = run.verdict()
-    assert now and now.stopped.startswith("interrupted") and run.first_verdict() is None
+    assert now and now.stopped.startswith("interrupted") and run.verdict(FIRST_VERDICT) is None
     (flag,) = [flag for flag in now.flags if flag.kind == "interrupted"]
     assert flag.text.startswith("measuring did not come to its end; judged were the 30 boots")
 
@@ -212,9 +212,9 @@ def test_a_measurement_that_goes_on_forgets_what_was_judged_before(run: Run) -> 
     verdict = worded(*judge_again(run))
     with write_run(run.path) as writer:
         writer.save_later_verdict(verdict)
-        assert run.first_verdict() is not None
+        assert run.verdict(FIRST_VERDICT) is not None
         writer.save_verdict(verdict)
-    assert run.first_verdict() is None and run.verdict() == verdict
+    assert run.verdict(FIRST_VERDICT) is None and run.verdict() == verdict
 
 
 def test_a_groups_ratio_goes_before_two_scores_and_needs_none() -> None:

@@ -22,7 +22,7 @@ from kdyno.stats.effect import Floats, effect_of_differences
 from kdyno.stats.stopping import both, enough
 from kdyno.stats.verdict import Better, Claim, judge, judge_sums, log_mean_speed, slow_share
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.samples import Gathering
+from kdyno.store.samples import Samples
 from kdyno.store.verdict import Verdict
 
 
@@ -157,12 +157,12 @@ def test_the_median_rate_or_time_is_told_apart_from_what_a_program_printed() -> 
     # Rates of 1, 1 and 1/2 per ns: together 3 in 4 ns.
     reps = ((1000.0, 1000.0), (1000.0, 1000.0), (1000.0, 2000.0))
     for score, sums in ((case.scale * 1e9, [math.log(0.75)]), (123.0, [math.nan])):
-        gathering = Gathering()
+        gathering = Samples()
         for variant, own in (("stock", ((1000.0, 1000.0),) * 3), ("mine", reps)):
             sample = Sample(suite=case.suite, case=case.case, score=score, reps=own)
             job = BootJob(index=0, block=0, variant=variant)
             gathering.add(BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,)))
-        sums_of = Pair(gathering.samples(), question, case, "mine").log_sums
+        sums_of = Pair(gathering, question, case, "mine").log_sums
         assert sums_of == pytest.approx(sums, nan_ok=True)
 
 

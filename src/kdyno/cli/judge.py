@@ -26,7 +26,7 @@ from kdyno.report.terminal import rejudged
 from kdyno.report.terminal import show as show_verdict
 from kdyno.store import comparable
 from kdyno.store.database.shared import Shared
-from kdyno.store.run import Run, write_run
+from kdyno.store.run import FIRST_VERDICT, Run, write_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs import options
@@ -123,7 +123,7 @@ def _judge(
     gate.check_verdict(rules, verdict)
     before = None
     try:
-        before = run.first_verdict() or run.verdict()
+        before = run.verdict(FIRST_VERDICT) or run.verdict()
     except KdynoError as problem:
         say(f"kdyno: {problem}")
     if is_fetched(run) and shared is None:

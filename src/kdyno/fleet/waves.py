@@ -37,7 +37,7 @@ from kdyno.store.folder import Folder
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
 from kdyno.store.run import BEGUN, Damaged, Note, Run, RunWriter, list_runs, open_run
-from kdyno.store.samples import Gathering, Samples
+from kdyno.store.samples import Samples
 
 FOLDER = ".fleet"
 """Of a folder of runs."""
@@ -224,7 +224,7 @@ class Union:
         self.blocks: list[tuple[str, ...]] = []
         """Variants of every block, in the order of their boots."""
         self.boots = 0
-        self._gathered = Gathering()
+        self.samples = Samples()
         self._places: dict[str, int] = {}
         """SHARD/BLOCK → block of this run."""
         self._names: dict[int, set[str]] = {}
@@ -274,9 +274,6 @@ class Union:
             self._count(boot)
         return len(self.blocks) - before
 
-    def samples(self) -> Samples:
-        return self._gathered.samples()
-
     def failed(self, why: dict[str, str]) -> None:
         """Variants that were given up somewhere."""
         if more := {name: text for name, text in why.items() if name not in self.manifest.failed}:
@@ -300,7 +297,7 @@ class Union:
         self.boots = max(self.boots, boot.index + 1)
         self.blocks += [()] * (boot.block + 1 - len(self.blocks))
         self.blocks[boot.block] += (boot.variant,)
-        self._gathered.add(boot)
+        self.samples.add(boot)
 
     def _check(self, shard: Shard, run: Run) -> None:
         """That it measures what the others do; what only it knows of the run is taken over."""
@@ -501,7 +498,7 @@ class Controller:
             due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY
             question, failed = Question.of(manifest), tuple(manifest.failed)
             self._effects, self._progress = look(
-                self.union.samples(), question, failed, due, measure.precision, measure.min_boots
+                self.union.samples, question, failed, due, measure.precision, measure.min_boots
             )
         if self._progress is not None and self._progress.enough:
             return "precision reached"

@@ -262,7 +262,7 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
         tool=__version__,
         rule=RULE,
     )
-    return explained(verdict, stored_counts(run, question.names)) if question.counted else verdict
+    return explained(verdict, stored_counts(run)) if question.counted else verdict
 
 
 def family_of(

@@ -29,7 +29,7 @@ from kdyno.stats.groups import best_rounds, spread
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import RunWriter
-from kdyno.store.samples import Gathering, Samples
+from kdyno.store.samples import Samples
 
 FAILURES_IN_A_ROW = 3
 _look = deferred("kdyno.judge.judging:look")  # after the first boots
@@ -150,7 +150,7 @@ class Past:
 
     boots: list[BootRecord] = field(default_factory=list)
     """Headers, in order of index."""
-    gathered: Gathering = field(default_factory=Gathering)
+    samples: Samples = field(default_factory=Samples)
     taken: frozenset[int] = frozenset()
     """Indices of boot folders that lay there already, damaged ones among them."""
 
@@ -162,7 +162,7 @@ class Past:
         return index
 
     def add(self, boot: BootRecord) -> None:
-        self.gathered.add(boot)
+        self.samples.add(boot)
         self.boots.append(boot.header())
 
 
@@ -231,7 +231,7 @@ class Loop:
                 bench,
                 [plans[name] for name in order if self._alive(name)],
                 f"{manifest.seed}:{block}",
-                effort=effort(bench, self.question, self.past.gathered.samples(), beside_s),
+                effort=effort(bench, self.question, self.past.samples, beside_s),
                 show=lambda case: self.show(self._status(block, "", case)),
                 first_index=self.past.next_index(),
             )
@@ -248,7 +248,7 @@ class Loop:
     def _done(self) -> set[tuple[str, str]]:
         """(suite, case) that need no more boots: exact, or as precise as wanted, for every variant
         alive."""
-        data, precision = self.past.gathered.samples(), self.bench.experiment.measure.precision
+        data, precision = self.past.samples, self.bench.experiment.measure.precision
         names = [name for name in self.question.names if name != self.question.baseline]
         done = set()
         for case in self.question.cases:
@@ -314,7 +314,7 @@ class Loop:
         return ""
 
     def _judge_so_far(self, block: int) -> None:
-        data, failed = self.past.gathered.samples(), tuple(self.manifest.failed)
+        data, failed = self.past.samples, tuple(self.manifest.failed)
         precision = self.bench.experiment.measure.precision
         self._effects, self._progress = _look(
             data, self.question, failed, block, precision, self._least_blocks

@@ -14,7 +14,7 @@ from kdyno.errors import ToolError
 from kdyno.report.groups import displayed
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import IMAGES, Damaged, Run
-from kdyno.store.samples import Gathering, Key, Samples
+from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import Verdict
 
 
@@ -135,9 +135,9 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
     points: dict[Key, list[Point]] = {}
     commands: dict[str, tuple[str, ...]] = {}
     damaged: list[Damaged] = []
-    gathering = Gathering()
+    samples = Samples()
     for record in run.boots():
-        gathering.add(record)
+        samples.add(record)
         if isinstance(record, Damaged):
             damaged.append(record)
             continue
@@ -180,7 +180,7 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         run=run,
         boots=tuple(boots),
         points={key: tuple(of_key) for key, of_key in points.items()},
-        samples=gathering.samples(),
+        samples=samples,
         commands=commands,
         builds=builds,
         experiment_text=experiment_text,

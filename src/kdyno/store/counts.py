@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -141,8 +141,6 @@ def from_json(data: bytes, path: Path) -> Counted:
     return Counted(record.variant, record.image, record.emulator, tuple(cases))
 
 
-def stored_counts(run: Run, names: Iterable[str] | None = None) -> dict[str, Counted]:
-    """Variant → its counts, the baseline's first; empty where nothing was counted by function.
-
-    ToolError names the file that is damaged or not the variant's."""
-    return read_each(run, FOLDER, from_json, names)
+def stored_counts(run: Run) -> dict[str, Counted]:
+    """Variant → its counts, as ``read_each``; empty where nothing was counted by function."""
+    return read_each(run, FOLDER, from_json)

@@ -14,13 +14,13 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.paths import state_root
@@ -31,6 +31,7 @@ from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
 from kdyno.store.verdict import Verdict
 
+T = TypeVar("T")
 EXPERIMENT, MANIFEST, VERDICT = "experiment.toml", "manifest.json", "verdict.json"
 FIRST_VERDICT = "first-verdict.json"
 """verdict.json as it was before the run was judged again."""
@@ -116,12 +117,9 @@ class Run:
         with Folder.open(self.path) as folder:
             return parse(Manifest, folder.read(MANIFEST, _LIMIT_BYTES), self.path / MANIFEST)
 
-    def first_verdict(self) -> Verdict | None:
-        """The one of the measurement itself, where the run was judged again since; else None."""
-        return self.verdict(FIRST_VERDICT)
-
     def verdict(self, name: str = VERDICT) -> Verdict | None:
-        """The newest; None before the first judgement."""
+        """The newest; None before the first judgement. FIRST_VERDICT: the one of the measurement
+        itself, where the run was judged again since."""
         with Folder.open(self.path) as folder:
             if not folder.has(name):
                 return None
@@ -194,9 +192,7 @@ class RunWriter:
     """The one process that writes a run. A context manager: leaving it gives up the lock."""
 
     def __init__(self, path: Path, folder: Folder, lock: Lock) -> None:
-        self.run = Run(path)
-        self._folder = folder
-        self._lock = lock
+        self.run, self._folder, self._lock = Run(path), folder, lock
         self._boots = folder.make_folder(BOOTS)
 
     def __enter__(self) -> RunWriter:
@@ -249,7 +245,6 @@ class RunWriter:
             inside.write(name, data)
 
     def add_boot(self, boot: BootRecord, console: bytes) -> None:
-        """The boot's folder, whole or absent."""
         self.add_boots([(boot, console)])
 
     def add_boots(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
@@ -355,38 +350,22 @@ class Note:
         return Folder.private(self._folder)
 
 
-class OfVariant(Protocol):
-    @property
-    def variant(self) -> str: ...
-
-
-T = TypeVar("T", bound=OfVariant)
-
-
-def read_each(
-    run: Run, folder: str, read: Callable[[bytes, Path], T], names: Iterable[str] | None = None
-) -> dict[str, T]:
-    """Of a folder with a file for each variant: variant → what its file says, the baseline's first;
-    those of ``names``, or of all variants.
+def read_each(run: Run, folder: str, read: Callable[[bytes, Path], T]) -> dict[str, T]:
+    """Of a folder with a file for each variant: variant → what its file says, the baseline's first.
 
     Empty where there is none. ToolError names the file that is damaged or not the variant's."""
     records: dict[str, T] = {}
     with Folder.open(run.path) as whole:
         if folder not in whole.folders():
             return {}
-        if names is None:
-            manifest = run.manifest()
-            names = (manifest.baseline, *manifest.images)
+        manifest = run.manifest()
         with whole.folder(folder) as inside:
-            for name in dict.fromkeys(names):
-                file = file_name(name)
-                if not inside.has(file):
-                    continue
-                path = run.path / folder / file
-                record = read(inside.read(file, _LIMIT_BYTES), path)
-                if record.variant != name:
-                    raise ToolError(f"{path}: damaged: it is of {record.variant!r}, not {name!r}")
-                records[name] = record
+            for name in dict.fromkeys((manifest.baseline, *manifest.images)):
+                path = run.path / folder / file_name(name)
+                if inside.has(path.name):
+                    records[name] = read(inside.read(path.name, _LIMIT_BYTES), path)
+                    if (own := records[name].variant) != name:  # type: ignore[attr-defined]
+                        raise ToolError(f"{path}: damaged: it is of {own!r}, not {name!r}")
     return records
 
 

@@ -10,7 +10,7 @@ import statistics
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from kdyno.store.verdict import SCORE_MOST, Ratio, Verdict
 from kdyno.store.verdict import Score as Level
 
 CONFIDENCE = 0.95
+_FEWEST_EVEN = 3
 
 Key = tuple[str, str, str]
 """(suite, case, variant)"""
@@ -32,9 +33,9 @@ APART = "counted-"
 """What begins the names of a sample's further figures: what each counted operation is made of."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Samples:
-    """Scores and what is missing from them.
+    """Scores and what is missing from them; they grow boot by boot, and no boot is kept.
 
     A failed boot gives no scores, even for cases that ended before it failed: how a kernel
     measures on its way down is not what was asked."""
@@ -86,50 +87,40 @@ class Samples:
     """Kind of disturbance → boots that had it, failed ones too."""
     blocks: int = 0
     """One more than the highest block seen."""
-    damaged: tuple[Damaged, ...] = ()
-
-
-class Gathering:
-    """Samples that grow boot by boot; the boots themselves can be forgotten."""
-
-    def __init__(self) -> None:
-        self._samples = Samples()
-        self._damaged: list[Damaged] = []
-        self._blocks = 0
+    damaged: list[Damaged] = field(default_factory=list)
 
     def add(self, boot: BootRecord | Damaged) -> None:
         """A block that booted a variant twice keeps the first good score."""
         if isinstance(boot, Damaged):
-            self._damaged.append(boot)
+            self.damaged.append(boot)
             return
-        samples = self._samples
-        self._blocks = max(self._blocks, boot.block + 1)
-        samples.disturbed.update({flag.kind for flag in boot.host.flags})
+        self.blocks = max(self.blocks, boot.block + 1)
+        self.disturbed.update({flag.kind for flag in boot.host.flags})
         if boot.job.machine:
-            samples.machines[boot.block] = boot.job.machine
+            self.machines[boot.block] = boot.job.machine
         if boot.job.layout:
-            samples.links[boot.block] = boot.job.layout
+            self.links[boot.block] = boot.job.layout
         if not boot.ok:
-            reasons = samples.failures.setdefault(boot.variant, Counter())
+            reasons = self.failures.setdefault(boot.variant, Counter())
             reasons[boot.host.reason or "unknown"] += 1
             return
-        samples.boots[boot.variant] += 1
+        self.boots[boot.variant] += 1
         for sample in boot.samples:
             key = (sample.suite, sample.case, boot.variant)
             if sample.score is None:
                 reason = f"{sample.status}: {sample.text}" if sample.text else sample.status
-                samples.missing.setdefault(key, Counter())[reason[:500]] += 1
+                self.missing.setdefault(key, Counter())[reason[:500]] += 1
                 continue
-            samples.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
+            self.scores.setdefault(key, {}).setdefault(boot.block, sample.score)
             same = Counter(sample.reps).most_common(1)
             if same and same[0][1] >= max(_FEWEST_EVEN, len(sample.reps) // 2 + 1):
-                samples.even.setdefault(key, set()).add(boot.block)
+                self.even.setdefault(key, set()).add(boot.block)
             for name, value in sample.extra.items():
                 if name.startswith(APART) and isinstance(value, float):
-                    figures = samples.apart.setdefault(key, {})
+                    figures = self.apart.setdefault(key, {})
                     figures.setdefault(name.removeprefix(APART), []).append(value)
                 elif QUANTILE.fullmatch(name) and isinstance(value, int | float) and value > 0:
-                    quantiles = samples.quantiles.setdefault(key, {}).setdefault(name, {})
+                    quantiles = self.quantiles.setdefault(key, {}).setdefault(name, {})
                     quantiles.setdefault(boot.block, float(value))
             if sample.interleave:
                 self._add_rounds(key, boot.block, sample)
@@ -138,50 +129,41 @@ class Gathering:
 
     def _add_whole(self, key: Key, block: int, sample: Sample, score: float) -> None:
         """Of a case that a boot did in one go."""
-        samples, reps = self._samples, sample.reps
+        reps = sample.reps
         operations, whole_ns = sum(done for done, _ in reps), sum(ns for _, ns in reps)
         if not operations or not whole_ns:
             return
         most = max(abs(ns - score * done) for done, ns in reps)
-        samples.parts.setdefault(key, {}).setdefault(
-            block, (whole_ns / operations, most / whole_ns)
-        )
+        self.parts.setdefault(key, {}).setdefault(block, (whole_ns / operations, most / whole_ns))
         if len(reps) >= 2 and all(done and ns for done, ns in reps):
             middle = statistics.median(log(done) - log(ns) for done, ns in reps)
             whole = log(operations) - log(whole_ns)
-            samples.totals.setdefault(key, {}).setdefault(block, (middle, whole))
+            self.totals.setdefault(key, {}).setdefault(block, (middle, whole))
 
     def _add_rounds(self, key: Key, block: int, sample: Sample) -> None:
         """Of a case in which the guest took turns with others."""
-        samples, reps = self._samples, sample.reps
+        reps = sample.reps
         if not reps or not all(done and ns for done, ns in reps):
             return
         # Of two logarithms: the quotient of odd figures may be beyond a float.
         logs = array("d", [log(done) - log(ns) for done, ns in reps])
-        samples.rounds.setdefault(key, {}).setdefault(block, logs)
-        samples.turn_s[key] = statistics.median(ns for _, ns in reps) / 1e9
+        self.rounds.setdefault(key, {}).setdefault(block, logs)
+        self.turn_s[key] = statistics.median(ns for _, ns in reps) / 1e9
         if sample.interleave == "frozen" and sample.cpu_ns:
             share = 1.0 - sum(sample.cpu_ns) / sum(ns for _, ns in reps)
-            samples.asleep.setdefault(key, {}).setdefault(block, share)
+            self.asleep.setdefault(key, {}).setdefault(block, share)
         elif len(sample.cpu_ns) == len(logs):
             pairs = zip(sample.cpu_ns, reps, strict=True)
             spent = array("d", [log(done) - log(max(cpu_ns, 1)) for cpu_ns, (done, _) in pairs])
-            samples.spent.setdefault(key, {}).setdefault(block, spent)
-
-    def samples(self) -> Samples:
-        """So far; it shares its tables with what is gathered later."""
-        return replace(self._samples, blocks=self._blocks, damaged=tuple(self._damaged))
-
-
-_FEWEST_EVEN = 3
+            self.spent.setdefault(key, {}).setdefault(block, spent)
 
 
 def gather(boots: Iterable[BootRecord | Damaged]) -> Samples:
     """The samples of ``boots``."""
-    gathering = Gathering()
+    samples = Samples()
     for boot in boots:
-        gathering.add(boot)
-    return gathering.samples()
+        samples.add(boot)
+    return samples
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.reading.mistakes import meant
-from kdyno.store.boot import plain_name
+from kdyno.store.boot import BootRecord, plain_name
 from kdyno.store.database import query, tables
 from kdyno.store.database.address import key, location, sqlite_file
 from kdyno.store.database.query import Wanted, engine_of, reading, writing
@@ -51,8 +51,8 @@ from kdyno.store.database.tables import (
 )
 from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.index import NoSuchRun, stamp
-from kdyno.store.run import BOOTS, MANIFEST, Damaged, Run
-from kdyno.store.samples import Gathering, Score
+from kdyno.store.run import BOOTS, MANIFEST, Run
+from kdyno.store.samples import Samples, Score
 from kdyno.whole import NO_SPACE
 
 _SHOWN = 10
@@ -219,17 +219,16 @@ def copy_of(run: Run) -> Copy:
         raise UsageError(f"{run.name} is still being measured; push it when that has ended")
     before = stamp(run, MANIFEST, BOOTS)
     manifest, verdict = run.manifest(), run.verdict()
-    gathering, boots, damaged = Gathering(), 0, 0
+    samples, boots = Samples(), 0
     for boot in run.boots():
-        gathering.add(boot)
-        boots, damaged = boots + 1, damaged + isinstance(boot, Damaged)
-    samples = gathering.samples()
+        samples.add(boot)
+        boots += isinstance(boot, BootRecord)
     identity = identity_of(manifest, run.experiment_text())
     packed = pack(run.path)
     facts = replace(
         facts_of(manifest, verdict, identity, plain_name(run.name, 200), packed.digest),
-        boots=boots - damaged,
-        damaged=damaged,
+        boots=boots,
+        damaged=len(samples.damaged),
         files=packed.files,
         size_bytes=packed.size_bytes,
     )
