@@ -55,7 +55,7 @@ def test_a_figure_that_is_none_is_absent(
 def test_what_is_absent_is_null(tmp_path: Path) -> None:
     run = stored(tmp_path, verdict(FASTER))
     changed(run, baseline_value=0, ratio=1e308, ci=[0.9, 1e308], noise_floor=-1.0)
-    odd = Verdict.load(run / "verdict.json").effects[0]
+    odd = Verdict.from_json((run / "verdict.json").read_bytes()).effects[0]
     assert (odd.baseline_value, odd.ratio, odd.ci, odd.noise_floor) == (None,) * 4
     assert odd.value == 1050.0
 

@@ -128,7 +128,9 @@ def test_a_rare_cost_is_five_per_cent_whatever_a_write_takes(tmp_path: Path) -> 
     words = ("--case", "pipe", "--case", "syscall", "--max-boots", "3")
     command = [sys.executable, "-m", "kdyno", "run", tmp_path / "rare.toml", *words]
     subprocess.run([*command, "--runs", tmp_path, "--json", file], check=True, timeout=900)
-    pipe, syscall = sorted(Verdict.load(file).effects, key=lambda effect: effect.case)
+    pipe, syscall = sorted(
+        Verdict.from_json(file.read_bytes()).effects, key=lambda effect: effect.case
+    )
     # In the usual write is the call of the function alone, some ten instructions of 1,450.
     usual = (pipe.value or 0) / (pipe.baseline_value or 1)
     assert not pipe.exact and usual == pytest.approx(1.008, abs=0.003)
@@ -143,7 +145,7 @@ def test_41_instructions_are_found_exactly_and_nowhere_else(built: Built, tmp_pa
         [*command, "--fail-on", "slower"], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 10, done.stdout + done.stderr  # the gate of docs/ci
-    verdict = Verdict.load(file)
+    verdict = Verdict.from_json(file.read_bytes())
     more = {
         effect.case: (effect.value or 0) - (effect.baseline_value or 0)
         for effect in verdict.effects
@@ -188,7 +190,7 @@ def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
         )
 
     (file,) = tmp_path.glob("*/verdict.json")
-    verdict = Verdict.load(file)
+    verdict = Verdict.from_json(file.read_bytes())
     pipe, files = sorted(verdict.effects, key=lambda it: it.case == "fscopy-1024")
     counted = (pipe.value or 0) - (pipe.baseline_value or 0)
     explained = sum(function.value - function.baseline_value for function in pipe.functions)

@@ -33,7 +33,7 @@ def effects(verdict: Verdict) -> dict[str, str]:
 def measured(tmp_path: Path, seed: int) -> Verdict:
     file = tmp_path / "verdict.json"
     kdyno("run", EXPERIMENT, "--seed", str(seed), "--json", file, runs=tmp_path)
-    return Verdict.load(file)
+    return Verdict.from_json(file.read_bytes())
 
 
 def test_a_delay_in_one_system_call_is_found_there_and_nowhere_else(
@@ -77,7 +77,7 @@ def test_a_kernel_is_no_other_than_itself(built: Built, tmp_path: Path) -> None:
         words = ("--calibrate", "--variant", "stock", "--seed", str(number), "--seconds", "0.12")
         more = ("--max-boots", "10", "--json", tmp_path / "verdict.json")
         kdyno("run", EXPERIMENT, *words, *more, runs=tmp_path)
-        verdict = Verdict.load(tmp_path / "verdict.json")
+        verdict = Verdict.from_json((tmp_path / "verdict.json").read_bytes())
         assert len(verdict.effects) == 3
         claims += [
             (number, effect.case, effect.verdict, effect.ci)

@@ -43,7 +43,7 @@ def test_a_kernel_with_vectors_boots_and_works(built: Built, tmp_path: Path) -> 
     file = tmp_path / "vector-files.toml"
     file.write_text(EXPERIMENT.format(flags=KNOWN["avx2"].cflags))
     kdyno("run", file, "--json", tmp_path / "verdict.json", runs=tmp_path)
-    verdict = Verdict.load(tmp_path / "verdict.json")
+    verdict = Verdict.from_json((tmp_path / "verdict.json").read_bytes())
     assert dict(verdict.boots) == {"stock": 2, "vectors": 2} and not verdict.failed
     said = kdyno("build", file, "--variant", "vectors", "--json", "-", runs=tmp_path).stdout
     kernel = json.loads(said)["images"]["vectors"]["kernel"]

@@ -16,10 +16,10 @@ from kdyno.store.verdict import SCORE_MOST
 
 JOB, CONSOLE, SAMPLES, HOST = "job.json", "console.log", "samples.jsonl", "host.json"
 
-_JOB_LIMIT_BYTES = 1 << 20
+_LIMIT_BYTES = 1 << 20
+"""Of the job and the host's record."""
 _SAMPLES_LIMIT_BYTES = 16 << 20
-_HOST_LIMIT_BYTES = 1 << 20
-_CONSOLE_LIMIT_BYTES = 64 << 20
+CONSOLE_LIMIT_BYTES = 64 << 20
 _LINES_LIMIT = 10_000
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
@@ -136,15 +136,9 @@ class BootRecord(Record):
 
     def header(self) -> BootRecord:
         """Without samples, facts and texts: what thousands of boots may keep in memory."""
-        host = BootHost.model_construct(
-            status=self.host.status,
-            reason=self.host.reason,
-            text="" if self.ok else self.host.text,
-            console_tail="" if self.ok else self.host.console_tail,
-            wall_s=self.host.wall_s,
-            group_s=self.host.group_s,
-            inside_s=self.host.inside_s,
-        )
+        facts: dict[str, object] = {"before": {}, "after": {}, "flags": ()}
+        texts = dict.fromkeys(("text", "console_tail"), "") if self.ok else {}
+        host = self.host.model_copy(update=facts | texts)
         job = BootJob.model_construct(index=self.index, block=self.block, variant=self.variant)
         return BootRecord.model_construct(job=job, host=host, samples=())
 
@@ -154,11 +148,10 @@ class BootRecord(Record):
 
     def files(self, console: bytes) -> Mapping[str, bytes]:
         """File name → content of the boot's folder."""
-        lines = [_line(sample) for sample in self.samples]
         return {
             JOB: _line(self.job),
-            CONSOLE: console[:_CONSOLE_LIMIT_BYTES],
-            SAMPLES: b"".join(lines),
+            CONSOLE: console[:CONSOLE_LIMIT_BYTES],
+            SAMPLES: b"".join(map(_line, self.samples)),
             HOST: _line(self.host),
         }
 
@@ -170,8 +163,8 @@ def plain_name(text: str, limit: int = 80) -> str:
 
 def read_boot(folder: Folder) -> BootRecord:
     """The boot in an open boot folder; ToolError with the reason when any file is damaged."""
-    job = parse(BootJob, folder.read(JOB, _JOB_LIMIT_BYTES), folder.path / JOB)
-    host = parse(BootHost, folder.read(HOST, _HOST_LIMIT_BYTES), folder.path / HOST)
+    job = parse(BootJob, folder.read(JOB, _LIMIT_BYTES), folder.path / JOB)
+    host = parse(BootHost, folder.read(HOST, _LIMIT_BYTES), folder.path / HOST)
     text = folder.read(SAMPLES, _SAMPLES_LIMIT_BYTES)
     where = folder.path / SAMPLES
     if text and not text.endswith(b"\n"):
@@ -196,11 +189,6 @@ def read_boot(folder: Folder) -> BootRecord:
     if folder.path.name != boot.folder_name:
         raise ToolError(f"{folder.path / JOB}: damaged: it belongs to {boot.folder_name}")
     return boot
-
-
-def read_console(folder: Folder) -> bytes:
-    """The console as it was, raw: show it only after control characters were taken out."""
-    return folder.read(CONSOLE, _CONSOLE_LIMIT_BYTES)
 
 
 def _line(record: Record) -> bytes:

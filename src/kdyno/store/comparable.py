@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -70,9 +71,14 @@ def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[
     first, hosts = manifests[0], [manifest.host for manifest in manifests]
     seeds = "\n".join(f"{manifest.created} {manifest.seed}" for manifest in manifests)
     caveats = dict.fromkeys(flag for manifest in manifests for flag in manifest.machine.caveats)
+    later = max(manifest.created for manifest in manifests)
+    # A microsecond later, so that what was joined is newer than all that it came from.
+    with suppress(ValueError, OverflowError):
+        after = datetime.fromisoformat(later) + timedelta(microseconds=1)
+        later = after.isoformat(timespec="microseconds")
     return first.model_copy(
         update={
-            "created": _after(max(manifest.created for manifest in manifests)),
+            "created": later,
             "seed": int.from_bytes(sha256(seeds.encode()).digest()[:4], "big"),
             "host": common_facts(hosts),
             "machine": first.machine.model_copy(update={"caveats": tuple(caveats)}),
@@ -85,15 +91,6 @@ def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[
             "stopped": f"{len(runs)} runs were joined",
         }
     )
-
-
-def _after(created: str) -> str:
-    """A microsecond later, so that what was joined is newer than all that it came from."""
-    try:
-        later = datetime.fromisoformat(created) + timedelta(microseconds=1)
-    except (ValueError, OverflowError):
-        return created
-    return later.isoformat(timespec="microseconds")
 
 
 def common_facts(hosts: Sequence[Facts]) -> Facts:

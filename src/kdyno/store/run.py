@@ -15,7 +15,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.paths import state_root
 from kdyno.reading.checked import values
-from kdyno.store.boot import BootRecord, plain_name, read_boot, read_console
+from kdyno.store.boot import CONSOLE, CONSOLE_LIMIT_BYTES, BootRecord, plain_name, read_boot
 from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
@@ -168,13 +168,13 @@ class Run:
             return frozenset(_by_index(name)[0] for name in boots.names())
 
     def console(self, boot: BootRecord) -> bytes:
-        """Raw bytes of the boot's console."""
+        """Raw bytes of the boot's console: shown only after control characters were taken out."""
         with (
             Folder.open(self.path) as folder,
             folder.folder(BOOTS) as boots,
             boots.folder(boot.folder_name) as inside,
         ):
-            return read_console(inside)
+            return inside.read(CONSOLE, CONSOLE_LIMIT_BYTES)
 
     def is_being_written(self) -> bool:
         with Folder.open(self.path) as folder:
@@ -291,20 +291,17 @@ def open_run(path: Path) -> Run:
 def write_run(path: Path) -> RunWriter:
     """Goes on with a run: takes its lock, removes what a killed writer left behind."""
     open_run(path)
-    folder = Folder.open(path)
-    lock = None
-    try:
+    with ExitStack() as failed:
+        folder = failed.enter_context(Folder.open(path))
         lock = Lock(folder)
+        failed.callback(lock.release)
         folder.remove_leftovers()
         for name in (BOOTS, IMAGES):
             with folder.make_folder(name) as inside:
                 inside.remove_leftovers()
-        return RunWriter(path, folder, lock)
-    except BaseException:
-        if lock is not None:
-            lock.release()
-        folder.close()
-        raise
+        writer = RunWriter(path, folder, lock)
+        failed.pop_all()
+    return writer
 
 
 def list_runs(runs: Path) -> tuple[Run, ...]:

@@ -401,13 +401,6 @@ class Verdict(Frozen):
             raise UsageError(f"{path}: schema {verdict.schema_} is of {which}; this reads 1")
         return verdict
 
-    @classmethod
-    def load(cls, path: Path) -> Verdict:
-        try:
-            return cls.from_bytes(path.read_bytes(), path)
-        except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from error
-
 
 _KINDS_MOST = 100
 
@@ -424,8 +417,6 @@ class Kinds:
 
     def about(self, variant: str, suite: str = "", case: str = "") -> tuple[str, ...]:
         """The short words of the flags about a row, or about all, each once, in their order."""
-        places: dict[str, int] = {}
-        for key in product((variant, None), (suite, None), (case, None)):
-            for kind, place in self._of.get(key, {}).items():
-                places[kind] = min(place, places.get(kind, place))
-        return tuple(sorted(places, key=places.__getitem__))
+        keys = product((variant, None), (suite, None), (case, None))
+        flags = sorted((at, kind) for key in keys for kind, at in self._of.get(key, {}).items())
+        return tuple(dict.fromkeys(kind for _, kind in flags))
