@@ -88,5 +88,5 @@ def test_duration(seconds: float, shown: str) -> None:
 def test_guests_that_take_turns_are_not_said_to_boot() -> None:
     loaded = loader.load(data_root() / "experiments" / "simd-memcpy.toml", vocabulary(load()))
     status = Status(1, 4, "", "pipe", {}, None, 1.0, None, ())
-    assert _state(loaded, status, None).now == "pipe, in turns"
-    assert _state(loaded, replace(status, variant="mine", case=""), None).now == "booting mine"
+    assert _state(loaded, status).now == "pipe, in turns"
+    assert _state(loaded, replace(status, variant="mine", case="")).now == "booting mine"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from kdyno.measure.execution import Options
 from kdyno.report import figures, gate
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import show
-from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.verbs.output import say
 from kdyno.verbs.subject import agree, earlier, load
@@ -26,14 +24,8 @@ from kdyno.verbs.subject import agree, earlier, load
 _MANY = 64
 
 
-@dataclass(frozen=True)
-class CommitRun:
-    """The result for a commit: its run, or why there is none."""
-
-    ref: str
-    run: Run | None = None
-    verdict: Verdict | None = None
-    why: str = ""
+Row = tuple[str, str, Verdict | None]
+"""A commit, its run or why there is none, the verdict."""
 
 
 def refs_of(matrix: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
@@ -77,56 +69,52 @@ def each(
     fail_on = request.fail_on or ()
     rules = gate.parse(fail_on)  # what cannot be is refused before hours of measuring
     overrides = options.overrides.to_json()
-    rows = []
+    rows: list[Row] = []
     for number, ref in enumerate(refs, 1):
         say(f"{short(ref)}: commit {number} of {len(refs)}")
-        run = _finished(options.runs, loader.at_ref(text, ref), overrides)
-        if run is not None:
-            say(f"{short(ref)}: was measured before, {run.name}")
-            if (verdict := run.verdict()) is not None:
-                gate.check_verdict(rules, verdict)
+        own, why = loader.at_ref(text, ref), "not finished"
+        done = _finished(options.runs, own, overrides)
+        if done is not None:
+            say(f"{short(ref)}: was measured before, {done[0]}")
+            gate.check_verdict(rules, done[1])
         else:
             try:
                 measured(ref)
             except BuildError as problem:
                 say(str(problem))
-                rows.append(CommitRun(ref, why="does not build"))
-                continue
-            run = _finished(options.runs, loader.at_ref(text, ref), overrides)
-        rows.append(CommitRun(ref, run, run.verdict() if run else None, "not finished"))
+                why = "does not build"
+            done = _finished(options.runs, own, overrides)
+        rows.append((short(ref), *(done or (why, None))))
     show(lambda _screen: [table(rows)])
     return gate.worst(
-        {gate.exit_status(row.verdict, fail_on) if row.verdict else gate.FAILED for row in rows}
+        {gate.exit_status(verdict, fail_on) if verdict else gate.FAILED for _, _, verdict in rows}
     )
 
 
-def _finished(runs: Path, text: str, overrides: Mapping[str, object]) -> Run | None:
+def _finished(runs: Path, text: str, overrides: Mapping[str, object]) -> tuple[str, Verdict] | None:
     """The newest run of this experiment with these overrides that came to its end."""
     for run, manifest, verdict in earlier(runs, text):
         if manifest.state == "finished" and manifest.overrides == overrides and verdict is not None:
-            return run
+            return run.name, verdict
     return None
 
 
-def table(rows: Sequence[CommitRun]) -> Grid:
+def table(rows: Sequence[Row]) -> Grid:
     """A row per commit, a column per effect."""
-    keys = dict.fromkeys(
-        (effect.variant, effect.case)
-        for row in rows
-        if row.verdict
-        for effect in row.verdict.effects
-    )
+    verdicts = [verdict for _, _, verdict in rows if verdict is not None]
+    effects = [effect for verdict in verdicts for effect in verdict.effects]
+    keys = dict.fromkeys((effect.variant, effect.case) for effect in effects)
 
-    def cell(row: CommitRun, key: tuple[str, str]) -> Cell:
-        for effect in row.verdict.effects if row.verdict else ():
+    def cell(row: Row, key: tuple[str, str]) -> Cell:
+        for effect in row[2].effects if row[2] else ():
             if (effect.variant, effect.case) == key and effect.ratio is not None:
                 return Cell(figures.effect(effect.ratio), effect.ratio, tone=effect.verdict)
         return Cell()
 
     columns = [
-        Column("commit", lambda row: short(row.ref), "name"),
+        Column("commit", lambda row: row[0], "name"),
         *(Column(" ".join(key), partial(cell, key=key), "effect") for key in keys),
-        Column("run", lambda row: row.run.name if row.run else row.why, worth=1),
+        Column("run", lambda row: row[1], worth=1),
     ]
     return Grid(columns, rows, "commits")
 

@@ -19,6 +19,7 @@ from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.experiment.overrides import Overrides
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, runs_root
 from kdyno.store.index import NoSuchRun, resolve
 from kdyno.store.manifest import Manifest
@@ -34,7 +35,6 @@ if TYPE_CHECKING:  # SQLAlchemy, for those who have a store
 
 _address_of_store: Callable[[], str | None] = deferred("kdyno.store.database.address:configured")
 _shared: Callable[[str], Shared] = deferred("kdyno.store.database.shared:Shared")
-_vocabulary = deferred("kdyno.measure.vocabulary:vocabulary")
 _question: Callable[[Experiment], str | None] = deferred("kdyno.measure.execution:question")
 _RUNS_OFFERED = 20
 _LEFT_OUT_SHOWN = 5
@@ -48,16 +48,14 @@ def load(path: Path | None, ref: str | None = None) -> tuple[Experiment, Mapping
             "kdyno, docs/experiment-file.md how to write one"
         )
     suites = load_suites()
-    return loader.load(path, _vocabulary(suites), ref), suites
+    return loader.load(path, vocabulary(suites), ref), suites
 
 
 def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, Suite], Overrides]:
     """The experiment of a run as its file said it, the suites, and what the run overrode."""
     suites = load_suites()
     origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
-    experiment = loader.parse(
-        run.experiment_text(), str(origin), origin.parent, _vocabulary(suites)
-    )
+    experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
     return experiment, suites, Overrides.from_json(manifest.overrides)
 
 
@@ -120,10 +118,9 @@ def store() -> Shared | None:
 
 def store_needed() -> Shared:
     """The same, or UsageError."""
-    shared = store()
-    if shared is None:
-        raise UsageError("there is no store: set KDYNO_STORE, such as postgresql://HOST/DATABASE")
-    return shared
+    if (shared := store()) is not None:
+        return shared
+    raise UsageError("there is no store: set KDYNO_STORE, such as postgresql://HOST/DATABASE")
 
 
 def store_prepared() -> Shared:
@@ -171,30 +168,28 @@ def consent_to_build(run: Run, experiment: Experiment, what: str, *, yes: bool) 
     if note.read() is not None:
         return
     if not yes:
-        lines = {
-            f"{key:9} {value}": None
-            for variant in experiment.variants
-            for key, value in (
-                ("source", variant.source),
-                ("image", variant.image),
-                *(("patch", file) for file in variant.patches),
-                (
-                    "compiler",
-                    "" if variant.image else f"{variant.compiler} {variant.cflags}".strip(),
-                ),
-                *(("flags", f"{flags} of {file}") for file, flags in variant.file_cflags),
-                *(("routine", name) for name in variant.all_routines.values()),
-                ("scheduler", variant.scheduler),
-                *(("config", f"{own.origin}, {len(own.lines)} lines") for own in variant.config),
-            )
-            if value
-        }
+        lines: list[str] = []
+        for variant in experiment.variants:
+            compiler = "" if variant.image else f"{variant.compiler} {variant.cflags}".strip()
+            parts: list[tuple[str, str | None]] = [("source", variant.source)]
+            parts.append(("image", variant.image))
+            parts += [("patch", str(file)) for file in variant.patches]
+            parts += [("compiler", compiler)]
+            parts += [("flags", f"{flags} of {file}") for file, flags in variant.file_cflags]
+            parts += [("routine", str(name)) for name in variant.all_routines.values()]
+            parts += [("scheduler", variant.scheduler)]
+            parts += [("config", f"{own.origin}, {len(own.lines)} lines") for own in variant.config]
+            lines += [f"{key:9} {value}" for key, value in parts if value]
         for use in experiment.suites:
-            lines[f"suite     {use.name}: {', '.join(use.cases)}"] = None
+            lines.append(f"suite     {use.name}: {', '.join(use.cases)}")
             if use.command:
-                lines[f"command   {shlex.join(use.command)}"] = None
+                lines.append(f"command   {shlex.join(use.command)}")
         place = "in the sandbox" if sandbox.require() else "OUTSIDE OF ANY SANDBOX, as you"
-        say("\n".join([f"{experiment.name}, {place}:", *(f"  {line}" for line in lines)]))
+        say(
+            "\n".join(
+                [f"{experiment.name}, {place}:", *(f"  {line}" for line in dict.fromkeys(lines))]
+            )
+        )
         agree(
             f"{run.name} was not begun by you on this machine: {what} builds and runs what stands "
             "above",

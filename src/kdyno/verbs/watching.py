@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from kdyno import deferred
 from kdyno.errors import Interrupted
 from kdyno.experiment.model import Experiment
+from kdyno.kernels.build import BuildProgress
+from kdyno.measure import execution
+from kdyno.measure.execution import Listener, Options
+from kdyno.measure.loop import Status
 from kdyno.report.progress import EffectProgress, Progress, ProgressState, duration
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
@@ -21,14 +24,6 @@ from kdyno.suites.catalogue import Suite
 from kdyno.verbs.options import where
 from kdyno.verbs.output import Line, say
 
-if TYPE_CHECKING:  # whoever only watches a site needs none of it
-    from kdyno.kernels.build import BuildProgress
-    from kdyno.measure.execution import Listener, Options
-    from kdyno.measure.loop import Status
-
-_execute: Callable[..., tuple[Run, Verdict]] = deferred("kdyno.measure.execution:execute")
-_resume: Callable[..., tuple[Run, Verdict]] = deferred("kdyno.measure.execution:resume")
-_listener = deferred("kdyno.measure.execution:Listener")
 _QUIET_S = 2.0
 
 
@@ -37,7 +32,6 @@ class Building:
 
     def __init__(self) -> None:
         self._line = Line()
-        self._began_s = time.monotonic()
         self._phase = ""
 
     def fetching(self, text: str, part: float | None) -> None:
@@ -94,20 +88,19 @@ def site_line() -> Iterator[Callable[[int, int], None]]:
 def watching(experiment: Experiment) -> Iterator[Listener]:
     """A listener that shows everything on stderr while the context lasts."""
     building = Building()
-    measure = experiment.measure
     with Progress() as progress:
 
-        def tell(text: str) -> None:
+        def notify(text: str) -> None:
             building.end()
             progress.note(text)
 
-        def started(path: Path) -> None:
-            tell(f"run: {path}")
-
-        def measuring(status: Status) -> None:
-            progress.update(_state(experiment, status, measure.max_minutes))
-
-        yield _listener(building.fetching, building.building, measuring, tell, started)
+        yield Listener(
+            building.fetching,
+            building.building,
+            lambda status: progress.update(_state(experiment, status)),
+            notify,
+            lambda path: notify(f"run: {path}"),
+        )
     building.end()
 
 
@@ -131,8 +124,8 @@ def executed(
         options = replace(options, listener=replace(listener, started=started))
         try:
             if resumed is not None:
-                return _resume(resumed, experiment, suites, options)
-            return _execute(experiment, suites, options)
+                return execution.resume(resumed, experiment, suites, options)
+            return execution.execute(experiment, suites, options)
         except (KeyboardInterrupt, Interrupted):
             if begun:
                 again = f"kdyno run --resume {begun[0].name}{where(begun[0].parent)}"
@@ -146,8 +139,8 @@ def say_where(run: Run) -> None:
     say(f"again, as Markdown: kdyno report {run.name}{where(run.path.parent)} -f markdown")
 
 
-def _state(experiment: Experiment, status: Status, minutes_max: float | None) -> ProgressState:
-    precision = experiment.measure.precision
+def _state(experiment: Experiment, status: Status) -> ProgressState:
+    measure, precision = experiment.measure, experiment.measure.precision
     effects = tuple(
         EffectProgress(
             suite,
@@ -161,12 +154,12 @@ def _state(experiment: Experiment, status: Status, minutes_max: float | None) ->
     return ProgressState(
         experiment=experiment.name,
         blocks_done=status.block,
-        blocks_max=experiment.measure.max_boots,
+        blocks_max=measure.max_boots,
         boots_done=status.boots,
         boots_failed=len(status.failures),
         elapsed_s=status.elapsed_s,
         left_s=status.left_s,
-        minutes_max=minutes_max,
+        minutes_max=measure.max_minutes,
         precision=precision,
         effects=effects,
         failures=status.failures,
