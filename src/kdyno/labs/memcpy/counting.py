@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from kdyno import sandbox, whole
+from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import NAME, RUN_SUITE, Experiment, SuiteUse
@@ -25,11 +25,9 @@ from kdyno.kernels.image import Image
 from kdyno.labs.memcpy.copies import Copy, Distribution, Site, distribution
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.machines.kinds import KINDS
-from kdyno.measure.bench import Bench, bench_of, plan_of, tree_of
+from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.boot import boot, samples_of
-from kdyno.measure.builder import check
 from kdyno.measure.commands import STOCK, in_guest
-from kdyno.measure.execution import Options, built_of
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
 from kdyno.reading.mistakes import meant
@@ -134,19 +132,6 @@ def of_command(command: tuple[str, ...], folder: Path, suites: Catalogue) -> Exp
     name = program if NAME.fullmatch(program) else "command"
     use = SuiteUse(RUN_SUITE, (name,), command=in_guest(command, folder))
     return in_stock([use], suites)
-
-
-def ready(experiment: Experiment, suites: Catalogue, options: Options) -> Bench:
-    """The kernel of an experiment's baseline, built and ready to boot. BuildError when it does not
-    build."""
-    sandbox.require()
-    listener, name = options.listener, experiment.baseline
-    recipes = check(experiment, options.cache, listener.fetching, refresh=options.refresh)
-    built = built_of(experiment, recipes, options)
-    if name not in built.images:
-        raise ToolError(f"{name}: {built.failed.get(name, 'it was not built')}")
-    tree, cache = tree_of(experiment, recipes), options.cache
-    return bench_of(experiment, suites, built.images, tree, cache, listener.notify)
 
 
 def count(

@@ -26,6 +26,7 @@ from kdyno.kernels.routines.routine import (
 from kdyno.labs.memcpy import copies as copying
 from kdyno.labs.memcpy import counting, loads, results, search, tables, timing
 from kdyno.labs.memcpy.shape import FORM, generate, parse_shape
+from kdyno.labs.profile.counts import ready as built
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.machines.cpus import measuring, place
 from kdyno.measure.execution import Listener, Options
@@ -247,7 +248,7 @@ def histogram(
     listener = Listener(watch.fetching, watch.building, notify=say)
     options = Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
     try:
-        ready = counting.ready(kernel, suites, options)
+        ready = built(kernel, suites, options)
     finally:
         watch.end()
     # The harness calibrates and warms up as well; fixed work takes as long as it takes.

@@ -35,10 +35,10 @@ from kdyno.labs.profile.symbols import symbols_of
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Machine, Outcome, Plan, run_to_end
-from kdyno.measure.bench import Bench, bench_of, info, plan_of, tree_of
+from kdyno.measure.bench import Bench, info, plan_of
 from kdyno.measure.boot import calibrated, fixed_jobs, key_of
-from kdyno.measure.builder import Recipes, check
-from kdyno.measure.execution import Options, built_of, manifest_of, session
+from kdyno.measure.builder import check
+from kdyno.measure.execution import Options, manifest_of, session
 from kdyno.measure.loop import block_order, choose, draw_of, whole_cases
 from kdyno.measure.turns import (
     LONGEST_S,
@@ -180,20 +180,15 @@ def profile(
     Boots that an earlier call left are kept. Every file is written whole after each boot."""
     require(experiment, request.method)
     sandbox.require()
-    log = options.listener.notify
-    recipes = check(experiment, options.cache, options.listener.fetching, refresh=options.refresh)
-    counts.refuse_changed(experiment, recipes, manifest)
-    tree, profiled = tree_of(experiment, recipes), experiment
+    of_run = [each for each in experiment.variants if each.name not in manifest.failed]
+    experiment = replace(experiment, variants=tuple(of_run))
     if request.method == "gprof" or request.stacks:
-        profiled = with_fragment(experiment, GPROF if request.method == "gprof" else FRAMES)
-        recipes = check(profiled, options.cache, options.listener.fetching)
-    lost = {name: why for name, why in manifest.failed.items() if name in recipes.of}
-    kept = {name: recipe for name, recipe in recipes.of.items() if name not in lost}
-    built = built_of(profiled, Recipes(kept, {**recipes.skipped, **lost}), options)
-    if experiment.baseline not in built.images:
-        raise ToolError(f"the baseline {experiment.baseline!r} has no kernel to be profiled")
-    alone = replace(profiled, measure=replace(profiled.measure, calibrate=False))
-    bench = bench_of(alone, suites, built.images, tree, options.cache, log)
+        recipes = check(experiment, options.cache, options.listener.fetching)
+        counts.refuse_changed(experiment, recipes, manifest)
+        fragment = GPROF if request.method == "gprof" else FRAMES
+        bench = counts.ready(with_fragment(experiment, fragment), suites, options)
+    else:
+        bench = counts.ready(experiment, suites, options, manifest)
     with session(bench, f"the profile of {writer.run.name}", options):
         return _blocks(writer, manifest.seed, bench, request, options, show)
 
@@ -405,13 +400,6 @@ class Profiler:
         if self.method == "gprof":
             file = folder / _GMON
             data = file.read_bytes() if file.is_file() else b""
-            if not data:
-                lines = outcome.console.decode("utf-8", "replace").split("\n")
-                last = [line.strip()[:200] for line in lines if line.strip()][-2:]
-                raise ToolError(
-                    "gmon.out is missing: the kernel did not reach its clean end, where it writes "
-                    f"it. Its last words: {' / '.join(last) or 'none'}"
-                )
             functions = gmon.functions(gmon.parse(data), self._symbols_of(programs.kernel))
             return _added(so_far, block, cpu_s, functions, ())
         samples = perf.script(folder / _PERF_DATA)

@@ -90,18 +90,30 @@ def count(
     earlier: of a run whose verdict is to be explained; UsageError where a variant or the emulator
     is not what it was. The work is the run's."""
     require(experiment)
-    sandbox.require()
-    alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
-    recipes = check(alone, options.cache, options.listener.fetching, refresh=options.refresh)
-    if earlier is not None:
-        refuse_changed(alone, recipes, earlier)
-    images, tree = built_of(alone, recipes, options).images, tree_of(alone, recipes)
     log = options.listener.notify
-    bench = bench_of(alone, suites, images, tree, options.cache, log)
+    bench = ready(experiment, suites, options, earlier)
     with session(bench, "a profile", options):
         bench = of_run(bench, earlier, log)
         names = sorted(bench.variants, key=lambda name: name != experiment.baseline)
         return [_of_variant(bench, name) for name in names]
+
+
+def ready(
+    experiment: Experiment, suites: Catalogue, options: Options, earlier: Manifest | None = None
+) -> Bench:
+    """Every kernel that builds, ready to boot, without the baseline's copy. BuildError or ToolError
+    where the baseline does not; UsageError where a variant is not the one of ``earlier``."""
+    sandbox.require()
+    listener, name = options.listener, experiment.baseline
+    alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
+    recipes = check(alone, options.cache, listener.fetching, refresh=options.refresh)
+    if earlier is not None:
+        refuse_changed(alone, recipes, earlier)
+    built = built_of(alone, recipes, options)
+    if name not in built.images:
+        raise ToolError(f"{name}: {built.failed.get(name, 'it was not built')}")
+    tree = tree_of(alone, recipes)
+    return bench_of(alone, suites, built.images, tree, options.cache, listener.notify)
 
 
 def refuse_changed(experiment: Experiment, recipes: Recipes, earlier: Manifest) -> None:
