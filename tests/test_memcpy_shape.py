@@ -24,7 +24,6 @@ from kdyno.kernels.routines.routine import (
     start_of,
 )
 from kdyno.labs.memcpy.shape import (
-    LARGE,
     STORES,
     TAILS,
     WIDTHS,
@@ -49,7 +48,7 @@ SHORTEST = (("", 0), ("mask", 32), ("mask", 64), ("bytes", 16), ("bytes", 64))
 def every_shape() -> list[Shape]:
     found = []
     for function, registers, tail, large, small in product(
-        FUNCTIONS, WIDTHS, TAILS, LARGE, (0, 32)
+        FUNCTIONS, WIDTHS, TAILS, ("", "rep", "nt"), (0, 32)
     ):
         for turns in (1, 2, 4, 8, 16, 64):
             start = 0 if not large or function in PAGES else 8192

@@ -28,7 +28,6 @@ _REQUIRES = {
 TAILS = ("overlap", "string", "mask", "")
 AVX512 = ("avx512", "avx512vl")
 STORES = ("", "aligned", "unaligned")
-LARGE = ("", "rep", "nt")
 _PAGE_BYTES = 4096
 _MOST_LOOP_REGISTERS = 64
 _LEAST_LARGE_BYTES = 256
