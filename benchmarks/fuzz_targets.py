@@ -33,7 +33,7 @@ from benchmarks.fuzz_oracles import Case, Finding, Place, packed, play_verb, unp
 from benchmarks.mutations import MARK, TEXTS, VALUES, mutated, mutated_json, mutated_text, places_of
 from kdyno.errors import KdynoError, ToolError
 from kdyno.experiment import loader
-from kdyno.experiment.overrides import Overrides
+from kdyno.experiment.loader import Overrides
 from kdyno.fleet.engine import Commands, Job, Settings
 from kdyno.fleet.waves import Place as Jobs
 from kdyno.fleet.waves import Record, Union

@@ -26,7 +26,7 @@ from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import WITHIN, Difference, Measured, Search
 from kdyno.bisect.session import State, Step, Verification
 from kdyno.bisect.watch import REFERENCE, TIP, Watcher
-from kdyno.experiment.commits import OfCommits, Searching, Watching
+from kdyno.experiment.loader import OfCommits, Searching, Watching
 from kdyno.experiment.model import Experiment, Measure, SuiteUse
 from kdyno.stats.verdict import Claim, judge
 from kdyno.store.run import Run

@@ -18,7 +18,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.kernels.build import localized
 from kdyno.kernels.config import Wish, local_lines
-from kdyno.kernels.image import KEXEC, has, release_of
+from kdyno.kernels.image import KEXEC, release_of
 from kdyno.machines.box import Box, own_config
 from kdyno.machines.boxes import Boxes
 from kdyno.machines.kinds import of_command_line
@@ -47,17 +47,17 @@ KCONFIG = FILES["Kconfig"] + 'config MODULES\n\tbool "Modules"\n'
 def test_a_kernel_and_its_modules_are_packed_for_a_box(tmp_path: Path) -> None:
     toy = Toy(tmp_path, {"Makefile": FILES["Makefile"] + MAKEFILE, "Kconfig": KCONFIG})
     plain = toy.build(variant())
-    assert not has(plain, KEXEC) and release_of(plain) == "7.3.4" and not plain.modular
+    assert not plain.has(KEXEC) and release_of(plain) == "7.3.4" and not plain.modular
     image = toy.build(variant("own", "CONFIG_MODULES=y"), extract=KEXEC)
     with tarfile.open(image.folder / KEXEC.name) as tar:
         names = [member.name for member in tar.getmembers() if member.isfile()]
         assert {member.uid for member in tar.getmembers()} == {0}
     top = "7.3.4-toy"
     assert sorted(names) == [f"{top}/config", f"{top}/modules/kernel/a.ko", f"{top}/vmlinuz"]
-    assert has(image, KEXEC) and release_of(image) == top and image.modular
+    assert image.has(KEXEC) and release_of(image) == top and image.modular
     # A kernel without modules has none to be made, and the one of before only lacks the file.
     again = toy.build(variant(), extract=KEXEC)
-    assert again.digest == plain.digest and has(again, KEXEC) and not again.modular
+    assert again.digest == plain.digest and again.has(KEXEC) and not again.modular
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from kdyno.experiment.model import (
     Variant,
     Vocabulary,
 )
+from kdyno.kernels import source
 from kdyno.reading.mistakes import Positions
 
 DATA = Path(__file__).parent / "data" / "experiments"
@@ -34,6 +35,7 @@ VOCABULARY = Vocabulary(
     routines=("avx512", "fsrm"),
     fragment_dirs=(DATA / "fragments",),
     machines={"uml": ("um", "um32"), "qemu": ("x86_64",), "host": ()},
+    check_source=source.parse,
 )
 VALID = ("valid-cross", "minimal")
 PAGE = (Path(__file__).parents[1] / "docs" / "experiment-file.md").read_text(encoding="utf-8")

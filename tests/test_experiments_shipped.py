@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kdyno.experiment.loader import load
-from kdyno.experiment.overrides import Overrides, apply
+from kdyno.experiment.loader import Overrides, apply, load
 from kdyno.kernels import recipe
 from kdyno.kernels.config import wishes
 from kdyno.kernels.routines.routine import of_variant

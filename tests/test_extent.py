@@ -9,9 +9,8 @@ import pytest
 from test_experiment import DATA, VOCABULARY
 
 from kdyno.errors import UsageError
-from kdyno.experiment.loader import parse
+from kdyno.experiment.loader import Overrides, apply, parse
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import Overrides, apply
 from kdyno.measure.execution import kernels_of, measure_s, question, too_short
 from kdyno.verbs.subject import consent
 

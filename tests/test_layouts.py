@@ -16,7 +16,7 @@ from toy_kernel import OBJECTS, Toy, says, variant
 
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.overrides import Overrides, apply
+from kdyno.experiment.loader import Overrides, apply
 from kdyno.judge import flags
 from kdyno.judge.judging import judged_all, verdict_of
 from kdyno.judge.pairs import Judged, Pair, Question

@@ -13,7 +13,6 @@ from command_line import Kdyno, kdyno
 from test_docs_examples import examples
 from toy_kernel import OBJECTS, Toy, variant
 
-from kdyno.kernels.image import has
 from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
 from kdyno.labs.profile.record import to_json as profile_json
 from kdyno.labs.published.article import load
@@ -95,9 +94,9 @@ def test_an_image_without_a_record_gets_one_and_stays_the_same(toy: Toy) -> None
     plain = toy.build(flagged)
     kernel = plain.kernel.read_bytes()
     inode = plain.kernel.stat().st_ino
-    assert not has(plain, surveys.EXTRACT)
+    assert not plain.has(surveys.EXTRACT)
     again = toy.build(flagged, extract=surveys.EXTRACT)
-    assert again.digest == plain.digest and has(again, surveys.EXTRACT)
+    assert again.digest == plain.digest and again.has(surveys.EXTRACT)
     assert (again.kernel.stat().st_ino, again.kernel.read_bytes()) == (inode, kernel)
     assert surveys.read(again.folder / surveys.FILE).loops
 

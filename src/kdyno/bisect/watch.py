@@ -26,7 +26,7 @@ from kdyno.bisect.session import State as Found
 from kdyno.bisect.session import effect as text_of
 from kdyno.bisect.session import load as load_search
 from kdyno.errors import BuildError, ToolError, UsageError
-from kdyno.experiment.commits import ENDS, OfCommits
+from kdyno.experiment.loader import ENDS, OfCommits
 from kdyno.kernels.sources import git
 from kdyno.stats.changepoints import segments
 from kdyno.stats.verdict import lord_level

@@ -18,9 +18,8 @@ from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, Stat
 from kdyno.cli.measuring import options_of
 from kdyno.errors import Interrupted, ToolError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.commits import Searching
+from kdyno.experiment.loader import Overrides, Searching
 from kdyno.experiment.model import Experiment, Machine
-from kdyno.experiment.overrides import Overrides
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources import git
 from kdyno.labs.profile.counts import METHOD

@@ -10,8 +10,8 @@ from kdyno import sandbox
 from kdyno.cli.matrix import refs_of
 from kdyno.errors import UsageError
 from kdyno.experiment import loader
+from kdyno.experiment.loader import Overrides, apply
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import Overrides, apply
 from kdyno.kernels.image import find
 from kdyno.machines.kinds import KINDS
 from kdyno.measure import builder

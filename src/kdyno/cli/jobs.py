@@ -10,9 +10,9 @@ from pathlib import Path
 
 from kdyno import sandbox
 from kdyno.errors import Interrupted, UsageError, interruption
-from kdyno.experiment import overrides as overriding
+from kdyno.experiment import loader
+from kdyno.experiment.loader import apply
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import apply
 from kdyno.fleet.engine import FILE, Engine, settings
 from kdyno.fleet.waves import Controller, Place, Record, Union, build, label_of
 from kdyno.judge.judging import verdict_of
@@ -126,7 +126,7 @@ def _measured(
         place.write(record)
     # How much a shard measures is its own.
     own = options.overrides.to_json().items()
-    words += overriding.options({key: value for key, value in own if key not in _OF_A_SHARD})
+    words += loader.options({key: value for key, value in own if key not in _OF_A_SHARD})
     controller = Controller(
         experiment, union, place, record, words, engine, listener.notify, listener.measuring
     )

@@ -11,7 +11,7 @@ from kdyno.bisect import attribution
 from kdyno.cli.measuring import options_of
 from kdyno.cli.outcome import show_outcome
 from kdyno.errors import KdynoError, UsageError
-from kdyno.experiment.overrides import Overrides
+from kdyno.experiment.loader import Overrides
 from kdyno.judge import comparing
 from kdyno.judge.judging import judge_again, within
 from kdyno.kernels.installed import FORMS

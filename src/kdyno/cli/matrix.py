@@ -10,7 +10,7 @@ from pathlib import Path
 from kdyno.cli.run import Request
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.commits import Matrix
+from kdyno.experiment.loader import Matrix
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources.git import SHORT, first_parents
 from kdyno.measure.execution import Options

@@ -13,8 +13,8 @@ from kdyno import deferred
 from kdyno.cli.run import Attempt, Request
 from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment import loader
+from kdyno.experiment.loader import Overrides, apply
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import Overrides, apply
 from kdyno.machines.kinds import of_command_line
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary

@@ -11,8 +11,8 @@ from dataclasses import replace
 from kdyno import deferred
 from kdyno.cli.run import Request
 from kdyno.errors import UsageError
+from kdyno.experiment.loader import apply
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import apply
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.execution import Options
 from kdyno.reading.checked import values

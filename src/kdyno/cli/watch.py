@@ -20,8 +20,8 @@ from kdyno.cli.bisect import counted, deepest, keep_answer, searched
 from kdyno.cli.measuring import options_of
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment import loader
+from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import Overrides
 from kdyno.judge.judging import within
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources import git

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""An experiment file in, a checked ``Experiment`` out, or every mistake in it at once: the messages
-name line, key, what was found, what is allowed and the nearest right word.
-
-A file with [matrix] is one experiment over many commits, a pattern of experiments: the one for a
-commit has that commit in place of ``{ref}`` and no [matrix], and the same line numbers.
-"""
+"""An experiment file in, a checked ``Experiment`` out, or every mistake in it at once; and what the
+command line changes of it. A file with [matrix] is one experiment over many commits, a pattern of
+experiments: the one for a commit has that commit in place of ``{ref}`` and no [matrix], and the
+same line numbers."""
 
 from __future__ import annotations
 
@@ -12,33 +10,44 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, TypeAdapter
 
 from kdyno.errors import UsageError
 from kdyno.experiment import cross
-from kdyno.experiment.commits import ENDS, Matrix, OfCommits, Searching, Watching
 from kdyno.experiment.cross import VARIANT, placed, with_best
 from kdyno.experiment.model import (
+    INTERLEAVES,
+    METRICS,
     Experiment,
     File,
     Level,
+    Measure,
     Place,
+    Share,
     SuiteUse,
+    Text,
+    Texts,
     Variant,
     Vocabulary,
     called,
     home_of,
     names_in,
+    up_to,
     userland_of,
+    whole,
 )
+from kdyno.reading.checked import Closed
 from kdyno.reading.checked import read as read_as
 from kdyno.reading.mistakes import (
     KeyPath,
     Mistakes,
     Positions,
-    nearest,
+    meant,
     quoted,
     refuse,
     spelled,
@@ -52,7 +61,6 @@ NO_SCHEDULER: Mapping[str, str] = {
 """Architecture → why its kernels take no scheduler that is a program."""
 _LARGEST_BYTES = 1 << 20
 _SYNTAX_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
-_SYNTAX_END = re.compile(r"\s*\(at end of document\)$")
 _STATEMENT = re.compile(r"\s*(\[+[^\]]*\]+|[^=#]+?(?=\s*=))")
 _ONE_LINE = "A text ends on its own line, with the quote that it begins with"
 # What tomllib says first → what to do about it.
@@ -71,6 +79,86 @@ _HINTS = {
 REF = "{ref}"
 _HEADER = re.compile(r"\s*\[")
 _MATRIX = re.compile(r"\s*\[\s*matrix\s*\]\s*(#.*)?")
+
+
+_COMMIT = re.compile(r"[\w./~^@+-]{1,200}", re.ASCII)
+
+
+def _names_commit(value: object) -> bool:
+    return isinstance(value, str) and ".." not in value and bool(_COMMIT.fullmatch(value))
+
+
+def _ref(value: object) -> str:
+    if not isinstance(value, str) or not _names_commit(value):
+        raise ValueError("names no commit, tag or branch")
+    return value
+
+
+def _refs(value: object) -> tuple[str, ...] | str:
+    refs = value.split("..", 1) if isinstance(value, str) and ".." in value else value
+    if not isinstance(refs, list) or not refs:
+        raise ValueError('is "FROM..TO" or a list of commits')
+    if wrong := [ref for ref in refs if not _names_commit(ref)]:
+        raise ValueError(f"{wrong[0]!r} names no commit")
+    if len(set(refs)) < len(refs):
+        raise ValueError("a commit stands there twice")
+    return value if isinstance(value, str) else tuple(refs)
+
+
+@dataclass(frozen=True)
+class Matrix(Closed):
+    """Which commits: as listed, or "FROM..TO", those after the one up to the other."""
+
+    refs: Annotated[tuple[str, ...] | str, PlainValidator(_refs)]
+
+    @property
+    def span(self) -> tuple[str, str] | None:
+        if not isinstance(self.refs, str):
+            return None
+        first, _dots, last = self.refs.partition("..")
+        return first, last
+
+
+Ref = Annotated[str, PlainValidator(_ref)]
+
+
+@dataclass(frozen=True)
+class Watching(Closed):
+    """What `kdyno watch` does beyond measuring."""
+
+    base: Ref | None = None
+    """With what the branch is compared at first, and whenever it was rebased: the newest commit
+    that both have."""
+    command: Texts = ()
+    """Gets each difference as JSON on its stdin."""
+
+
+@dataclass(frozen=True)
+class Searching(Closed):
+    """What `kdyno bisect` searches."""
+
+    good: Ref | None = None
+    bad: Ref | None = None
+    case: Text | None = None
+    """SUITE/CASE, where the file has several."""
+    min_effect: Share | None = None
+    max_minutes: Annotated[float, up_to(60 * 24, "minutes")] | None = None
+    layouts: Annotated[int, whole(6, 100)] | None = None
+
+
+@dataclass(frozen=True)
+class OfCommits:
+    """An experiment whose variants are commits, for a watch or a search."""
+
+    tables: dict[str, Any]
+    """That all variants have in common."""
+    experiment: Experiment
+    """With the variants of ``ENDS``, both of the source as the file has it."""
+    watch: Watching
+    bisect: Searching
+
+
+ENDS = ("reference", "tip")
 
 
 def load(path: Path, vocabulary: Vocabulary, ref: str | None = None) -> Experiment:
@@ -95,19 +183,18 @@ def read(path: Path) -> str:
     try:
         with path.open("rb") as file:
             raw = file.read(_LARGEST_BYTES + 1)
-    except IsADirectoryError as problem:
-        inside = sorted(names_in(path, "*.toml"))[:8]
-        hint = f" It holds {', '.join(inside)}" if inside else ""
-        raise UsageError(f"{path} is a folder, not an experiment file.{hint}") from problem
     except FileNotFoundError as problem:
-        near = nearest(path.name, names_in(path.absolute().parent, "*.toml"))
-        meant = f" Did you mean {path.with_name(near)}?" if near else ""
-        if not near and not path.suffix:
-            meant = (
+        hint = meant(path.name, names_in(path.absolute().parent, "*.toml"), " Did you mean {}?")
+        if not hint and not path.suffix:
+            hint = (
                 f" An experiment is a .toml file. Is it a run? `kdyno run --resume {path}` goes on "
                 f"with one, `kdyno report {path}` shows it"
             )
-        raise UsageError(f"{path} does not exist.{meant}") from problem
+        raise UsageError(f"{path} does not exist.{hint}") from problem
+    except IsADirectoryError as problem:
+        inside = ", ".join(sorted(names_in(path, "*.toml"))[:8])
+        hint = f" It holds {inside}" if inside else ""
+        raise UsageError(f"{path} is a folder, not an experiment file.{hint}") from problem
     except (OSError, ValueError) as problem:
         raise UsageError(f"{path} cannot be read: {problem}") from problem
     if len(raw) > _LARGEST_BYTES:
@@ -242,13 +329,11 @@ def _toml(text: str, origin: str) -> dict[str, Any]:
         why = str(error).partition(";")[0]
         raise UsageError(f"{origin}: a value in the file cannot be read: {why}") from error
     lines = text.splitlines()
-    line = 0
+    line = max(1, len(lines))
     if match := _SYNTAX_PLACE.search(problem):
         line = int(match[1])
         problem = f"{problem[: match.start()]} (column {match[2]})"
-    elif match := _SYNTAX_END.search(problem):
-        line = max(1, len(lines))
-        problem = f"{problem[: match.start()]} (at the end of the file)"
+    problem = problem.replace(" (at end of document)", " (at the end of the file)")
     hint = next((hint for start, hint in _HINTS.items() if problem.startswith(start)), "")
     if problem.startswith('Expected "\'"'):  # looked for to the end of the file
         odd = (number for number, row in enumerate(lines, 1) if row.count("'") % 2)
@@ -367,3 +452,130 @@ def at_ref(text: str, ref: str) -> str:
             inside = _MATRIX.fullmatch(line.rstrip("\r\n")) is not None
         lines.append("\n" if inside else line.replace(REF, ref))
     return "".join(lines)
+
+
+# What the command line changes against the experiment file; kept with the run for --resume.
+QUICK_SECONDS = 0.2
+QUICK_BOOTS = 12
+QUICK_MINUTES = 2.0
+QUICK_PRECISION = 0.02
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """None leaves what the file says."""
+
+    quick: bool = False
+    """A first impression: short cases, few boots, at most two minutes of measuring."""
+    seconds: float | None = None
+    max_boots: int | None = None
+    max_minutes: float | None = None
+    precision: float | None = None
+    seed: int | None = None
+    calibrate: bool = False
+    interleave: str | None = None
+    metric: str | None = None
+    exact_boots: int | None = None
+    layouts: int | None = None
+    confirms: str = ""
+    """The run of the same experiment that this one is to confirm."""
+    variants: tuple[str, ...] = ()
+    """Only these (the baseline always stays)."""
+    cases: tuple[str, ...] = ()
+    """Only these; ``suite/case`` or ``case``, with shell patterns."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The values that differ from the defaults."""
+        return {
+            name: value for name, value in vars(self).items() if value != getattr(Overrides, name)
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Overrides:
+        """The reverse of to_json; unknown keys are ignored."""
+        return TypeAdapter(Overrides).validate_python(data)
+
+
+def options(overrides: Mapping[str, Any]) -> list[str]:
+    """The words of a command line that say what ``to_json`` gave; of other keys nothing."""
+    names = {"variants": "variant", "cases": "case"}
+    words = []
+    for key, value in overrides.items():
+        if key not in vars(Overrides()) or key == "confirms":
+            continue
+        option = f"--{names.get(key, key).replace('_', '-')}"
+        for each in value if isinstance(value, list | tuple) else [value]:
+            text = f"{each:.12g}" if isinstance(each, float) else str(each)
+            words += [option] if each is True else [option, text]
+    return words
+
+
+def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
+    """The experiment as it is to be run. UsageError for names that it does not have."""
+    measure = _measure(overrides, experiment.measure)
+    quick, seconds = overrides.quick, overrides.seconds
+    suites = tuple(
+        replace(
+            use,
+            seconds=seconds or (min(use.seconds, QUICK_SECONDS) if quick else use.seconds),
+            quick=use.quick or quick,
+        )
+        for use in experiment.suites
+    )
+    if overrides.cases:
+        suites = _chosen_cases(overrides.cases, suites)
+    names = [variant.name for variant in experiment.variants]
+    for name in overrides.variants:
+        if name not in names:
+            raise UsageError(_unknown("--variant", name, names))
+    kept = {*overrides.variants, experiment.baseline} if overrides.variants else {*names}
+    variants = tuple(variant for variant in experiment.variants if variant.name in kept)
+    if measure.layouts and len(variants) == 1:
+        # Links of one kernel are compared with other links of it.
+        measure = replace(measure, calibrate=True)
+    return replace(experiment, measure=measure, suites=suites, variants=variants)
+
+
+def _measure(overrides: Overrides, measure: Measure) -> Measure:
+    changed: dict[str, Any] = {}
+    if overrides.quick:
+        changed |= {
+            "max_boots": min(measure.max_boots, QUICK_BOOTS),
+            "min_boots": min(measure.min_boots, QUICK_BOOTS),
+            "max_minutes": min(measure.max_minutes or QUICK_MINUTES, QUICK_MINUTES),
+            "precision": max(measure.precision, QUICK_PRECISION),
+        }
+    for option, words in (("interleave", INTERLEAVES), ("metric", METRICS)):
+        if (word := getattr(overrides, option)) not in (None, *words):
+            raise UsageError(f"--{option} {word!r}: there are {', '.join(words)}")
+    given = {name: value for name, value in vars(overrides).items() if name in vars(measure)}
+    changed |= {key: new for key, new in given.items() if new is not None and new is not False}
+    measure = replace(measure, **changed)
+    return replace(measure, min_boots=min(measure.min_boots, measure.max_boots))
+
+
+def _chosen_cases(patterns: tuple[str, ...], suites: tuple[SuiteUse, ...]) -> tuple[SuiteUse, ...]:
+    """A cell of a cross goes by its case's name, which means all cells, and by its own."""
+    matched: set[str] = set()
+
+    def is_chosen(use: SuiteUse, case: str) -> bool:
+        names = {case, use.name_in_run(case)}
+        names |= {f"{use.name}/{name}" for name in names}
+        fitting = {text for text in patterns if any(fnmatchcase(name, text) for name in names)}
+        matched.update(fitting)
+        return bool(fitting)
+
+    chosen = [
+        replace(use, cases=tuple(case for case in use.cases if is_chosen(use, case)))
+        for use in suites
+    ]
+    for pattern in patterns:
+        if pattern not in matched:
+            names = [use.name_in_run(case) for use in suites for case in use.cases]
+            raise UsageError(_unknown("--case", pattern, names))
+    return tuple(use for use in chosen if use.cases)
+
+
+def _unknown(flag: str, name: str, names: list[str]) -> str:
+    hint = meant(name, names, " Did you mean {!r}?")
+    return f"{flag} {name!r} is not in this experiment.{hint} It has: {', '.join(names)}"

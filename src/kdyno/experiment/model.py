@@ -109,7 +109,6 @@ class Vocabulary:
     )
     """Kind of machine → architectures that it boots, its default first. None: it boots nothing,
     and its one variant is the kernel that runs."""
-    source_kinds: tuple[str, ...] = ("debian", "path", "tar", "git", "kernel.org")
     check_source: Callable[[str], object] = lambda _source: None
     """Called with each source, paths resolved; raises UsageError for one that cannot be."""
     check_image: Callable[[str], object] = lambda _image: None
@@ -302,20 +301,21 @@ _FLAGS: TypeAdapter[str] = TypeAdapter(Flags)
 _FLAGS_OF_FILES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[CFile, Flags])
 
 
-def _arch(text: str, info: ValidationInfo) -> str:
-    return word(text, Place.of(info).vocabulary.archs)
+def _known(words_of: Callable[[Vocabulary], Collection[str]]) -> AfterValidator:
+    """A text that is one of some words of this installation."""
+
+    def check(text: str, info: ValidationInfo) -> str:
+        return word(text, words_of(Place.of(info).vocabulary))
+
+    return AfterValidator(check)
 
 
 def _source(text: str, info: ValidationInfo) -> str:
     """The source, paths resolved."""
     place = Place.of(info)
     source = text.strip()
-    kind, colon, rest = source.partition(":")
-    if not colon or kind not in place.vocabulary.source_kinds or not rest:
-        problem = "has nothing after the colon" if colon and not rest else "is not a source"
-        forms = [f"{name}:…" for name in place.vocabulary.source_kinds]
-        raise wrong((), f"{quoted(source)} {problem}", f"{kind}:…", forms)
-    if kind in ("path", "tar"):
+    kind, _, rest = source.partition(":")
+    if kind in ("path", "tar") and rest:
         path = place.path(rest)
         wanted = "folder" if kind == "path" else "file"
         if not exists(path, wanted == "folder"):
@@ -324,11 +324,16 @@ def _source(text: str, info: ValidationInfo) -> str:
     elif kind == "git" and not _GIT_URL.match(rest):
         repository, mark, ref = rest.rpartition("#") if "#" in rest else (rest, "", "")
         source = f"git:{place.path(repository)}{mark}{ref}"
+    return _checked(source, place.vocabulary.check_source)
+
+
+def _checked(text: str, check: Callable[[str], object]) -> str:
+    """The text, a mistake where ``check`` refuses it."""
     try:
-        place.vocabulary.check_source(source)
+        check(text)
     except UsageError as problem:
         raise ValueError(str(problem)) from None
-    return source
+    return text
 
 
 def _image(text: str, info: ValidationInfo) -> str:
@@ -339,12 +344,7 @@ def _image(text: str, info: ValidationInfo) -> str:
         rest = str(place.path(rest))
         if not exists(Path(rest)):
             raise ValueError(f"{quoted(text)}: there is no file {rest}")
-    image = f"{kind}{colon}{rest}"
-    try:
-        place.vocabulary.check_image(image)
-    except UsageError as problem:
-        raise ValueError(str(problem)) from None
-    return image
+    return _checked(f"{kind}{colon}{rest}", place.vocabulary.check_image)
 
 
 def _patch(value: object, info: ValidationInfo) -> Path:
@@ -356,8 +356,6 @@ def _patch(value: object, info: ValidationInfo) -> Path:
         own = sorted(names_in(place.folder, "*.patch", "*.diff"))
         shipped = [own for path in folders for own in names_in(path, "*.patch", "*.diff")]
         what = f"there is no patch {quoted(name)} in {place.folder}"
-        if not own:
-            what += ", and no other *.patch or *.diff"
         # All end alike, so that less is like a person's own name of a file.
         if hint := nearest(name, [*own, *shipped], 0.8):
             what += f". Did you mean {quoted(hint)}?"
@@ -510,7 +508,7 @@ class Layer(Closed):
 
     source: Annotated[Text, AfterValidator(_source)] | None = None
     image: Annotated[Text, AfterValidator(_image)] | None = None
-    arch: Annotated[Text, AfterValidator(_arch)] | None = None
+    arch: Annotated[Text, _known(lambda words: words.archs)] | None = None
     config: Texts = ()
     patches: Annotated[
         tuple[Annotated[Path, PlainValidator(_patch)], ...], AfterValidator(_once)
@@ -559,10 +557,6 @@ class Level(VariantLayer):
         return bool(self.set or self.case)
 
 
-def _kind(text: str, info: ValidationInfo) -> str:
-    return word(text, tuple(Place.of(info).vocabulary.machines))
-
-
 def userland_of(text: str) -> tuple[str, str, int]:
     """(suite, architecture, word size) of ``debian:SUITE/ARCH``."""
     match = _USERLAND.fullmatch(text)
@@ -576,7 +570,7 @@ def userland_of(text: str) -> tuple[str, str, int]:
 
 @dataclass(frozen=True)
 class Machine(Closed):
-    kind: Annotated[Text, AfterValidator(_kind)] = DEFAULT_KIND
+    kind: Annotated[Text, _known(lambda words: tuple(words.machines))] = DEFAULT_KIND
     cpus: Annotated[int, whole(1, 1024)] = 1
     memory_bytes: Annotated[int, Field(alias="memory"), PlainValidator(_bytes)] = 1 << 30
     timeout_s: Annotated[float | None, Field(alias="timeout"), up_to(7 * 86_400, "seconds")] = None

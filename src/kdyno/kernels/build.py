@@ -11,9 +11,10 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from kdyno import sandbox, whole
 from kdyno.command import capture, require, stream
@@ -22,7 +23,7 @@ from kdyno.kernels import image as images
 from kdyno.kernels import leavings
 from kdyno.kernels.changes import BUILD_OBJECTS, BUILD_SOURCE, Changes, flatten, lay
 from kdyno.kernels.config import local_lines, lost_options, parse_line, unmet
-from kdyno.kernels.image import INSTALLED, Extract, Image, Start, has
+from kdyno.kernels.image import INSTALLED, Extract, Image, Start
 from kdyno.kernels.recipe import (
     SUFFIX_LETTERS,
     Recipe,
@@ -169,12 +170,12 @@ class _Build:
             place = f"INSTALL_MOD_PATH={self.objects_at}/{INSTALLED}"
             # depmod is called where they are installed in earnest.
             words = ("modules_install", place, "INSTALL_MOD_STRIP=1", "DEPMOD=true")
-            self.make(*words, failure="make modules_install failed")
+            self.make(*words)
 
     def make(
         self,
         *arguments: str,
-        failure: str,
+        failure: str = "",
         line: Callable[[str], None] = lambda _line: None,
         defaults: bool = False,
     ) -> None:
@@ -220,7 +221,7 @@ class _Build:
                 chdir=BUILD_OBJECTS,
             ).argv(command)
         if stream(command, log=self.log, env=environment, line=line) != 0:
-            raise BuildError(failure)
+            raise BuildError(failure or f"make {arguments[0]} failed")
 
 
 def build(
@@ -241,7 +242,7 @@ def build(
     BuildError with the compiler's lines, UsageError for options that did not survive, ToolError
     when the machine is at fault.
     """
-    if (image := _find(cache, recipe, links)) and has(image, extract):
+    if (image := _find(cache, recipe, links)) and image.has(extract):
         return image
     require("make", "to build kernels")
     sandbox.require()
@@ -251,19 +252,25 @@ def build(
         report(BuildProgress(name, "waiting", 0, None, 0.0, text))
 
     with whole.locked(cache / "images" / f".{recipe.digest}.lock", waiting):
-        if (image := _find(cache, recipe, links)) and has(image, extract):
+        if (image := _find(cache, recipe, links)) and image.has(extract):
             return image
         _make_room(cache)
         start = _SCRATCH
         if not from_scratch:
             start = images.choose(cache, extract.compiled_by(recipe) if extract else recipe)
-        with whole.scratch("build", cache / "work") as work:
-            count = jobs or os.cpu_count() or 1
-            try:
-                job = _Build(name, recipe, cache, work, report, start, count, extract, links)
-                return _run(job)
-            except (BuildError, OSError) as problem:
-                raise _explained(name, recipe, cache, work, problem) from problem
+        count = jobs or os.cpu_count() or 1
+        with _begun(name, recipe, cache, report, start, count, extract, links) as job:
+            return _run(job)
+
+
+@contextmanager
+def _begun(name: str, recipe: Recipe, cache: Path, *more: Any) -> Iterator[_Build]:
+    """A build in a folder of its own. Its failure gets the compiler's lines."""
+    with whole.scratch("build", cache / "work") as work:
+        try:
+            yield _Build(name, recipe, cache, work, *more)
+        except (BuildError, OSError) as problem:
+            raise _explained(name, recipe, cache, work, problem) from problem
 
 
 def _find(cache: Path, recipe: Recipe, links: int) -> Image | None:
@@ -307,15 +314,11 @@ def configure_all(
         sandbox.require()
         _make_room(cache)
     for name, recipe in todo.items():
-        with whole.scratch("build", cache / "work") as work:
-            try:
-                _configure(_Build(name, recipe, cache, work, report))
-            except UsageError as problem:
-                problems[name] = problem
-            except BuildError as problem:
-                problems[name] = _explained(name, recipe, cache, work, problem)
-            except OSError as problem:
-                raise _explained(name, recipe, cache, work, problem) from problem
+        try:
+            with _begun(name, recipe, cache, report) as job:
+                _configure(job)
+        except (UsageError, BuildError) as problem:
+            problems[name] = problem
     return problems
 
 
@@ -331,20 +334,13 @@ def localized(
     if not saved.is_file():
         require("make", "to build kernels")
         _make_room(cache)
-        with whole.scratch("build", cache / "work") as work:
-            job = _Build(name, recipe, cache, work, report)
+        with _begun(name, recipe, cache, report) as job:
             job.tell("configure")
             job.obj.mkdir()
             leavings.write(job.obj / ".config", lines.encode())
             leavings.write(job.obj / "lsmod", lsmod.encode())
-            try:
-                job.make("olddefconfig", failure="make olddefconfig failed")
-                listed = f"LSMOD={job.objects_at}/lsmod"
-                job.make(
-                    "localmodconfig", listed, failure="make localmodconfig failed", defaults=True
-                )
-            except BuildError as problem:
-                raise _explained(name, recipe, cache, work, problem) from problem
+            job.make("olddefconfig")
+            job.make("localmodconfig", f"LSMOD={job.objects_at}/lsmod", defaults=True)
             saved.parent.mkdir(parents=True, exist_ok=True)
             whole.write(saved, leavings.read_text(job.obj, ".config").encode())
     final = saved.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -446,7 +442,7 @@ def _configure(job: _Build) -> None:
         tiny = leavings.read(kconfig, ".config")
     else:
         job.obj.mkdir(exist_ok=True)
-        job.make("tinyconfig", f"-j{os.cpu_count() or 1}", failure="make tinyconfig failed")
+        job.make("tinyconfig", f"-j{os.cpu_count() or 1}")
         tiny = leavings.read(job.obj, ".config")
         if empty:
             leavings.disarm(job.obj)
@@ -456,7 +452,7 @@ def _configure(job: _Build) -> None:
             whole.into_place(aside, kconfig)
     wishes = "".join(f"{wish.line}\n" for wish in job.recipe.wishes)
     leavings.write(dotconfig, tiny + wishes.encode())
-    job.make("olddefconfig", failure="make olddefconfig failed")
+    job.make("olddefconfig")
     text = leavings.read_text(job.obj, ".config")
     if lost := unmet(job.recipe.wishes, text):
         tree, arch = job.recipe.tree.path, job.recipe.arch
@@ -469,14 +465,12 @@ def _configure(job: _Build) -> None:
 def _check_file_flags(job: _Build) -> None:
     """BuildError when flags for a named file did not reach its compilation."""
     for path, flags in job.recipe.file_cflags:
-        source = Path(path)
-        record = str(source.parent / f".{source.stem}.o.cmd")
+        record = Path(path).with_name(f".{Path(path).stem}.o.cmd")
         try:
-            command = leavings.read(job.obj, record).decode("utf-8", "replace")
+            command = leavings.read(job.obj, str(record)).decode("utf-8", "replace")
         except OSError:
-            raise BuildError(
-                f"cflags for {path!r}: this configuration does not compile that file"
-            ) from None
+            what = f"cflags for {path!r}: this configuration does not compile that file"
+            raise BuildError(what) from None
         # Kbuild joins the words of a command line by single blanks.
         if " ".join(flags.split()) not in " ".join(command.split()):
             raise BuildError(

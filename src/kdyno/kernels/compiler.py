@@ -129,9 +129,7 @@ def refusal(compiler: Compiler, flags: str, word_bits: int) -> str | None:
     result = capture(confined([*argv, "-x", "c", "/dev/null"], reads=[Path(compiler.path)]))
     if result.status == 0:
         return None
-    lines = [
-        line.partition("error: ")[2] for line in result.output.splitlines() if "error: " in line
-    ]
+    lines = re.findall(r"error: (.*)", result.output)
     near = re.search(r"did you mean .*?\?", result.output)
     text = "; ".join(dict.fromkeys(lines)) or result.output.strip()[-300:] or "it failed"
     if near and near[0] not in text:

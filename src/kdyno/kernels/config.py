@@ -100,12 +100,11 @@ def parse_line(line: str) -> tuple[str, str] | None:
 
 def wishes(fragments: Iterable[ConfigFragment]) -> tuple[Wish, ...]:
     """All wishes, sorted by option; a later fragment overrides an earlier one."""
-    chosen: dict[str, Wish] = {}
-    for fragment in fragments:
-        for line in fragment.lines:
-            parsed = parse_line(line)
-            if parsed is not None:
-                chosen[parsed[0]] = Wish(parsed[0], parsed[1], fragment.origin)
+    chosen = {
+        parsed[0]: Wish(*parsed, fragment.origin)
+        for fragment in fragments
+        for parsed in filter(None, map(parse_line, fragment.lines))
+    }
     return tuple(chosen[option] for option in sorted(chosen))
 
 
@@ -134,11 +133,8 @@ def local_lines(config: str) -> tuple[str, ...]:
 def unmet(wanted: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
     """Wishes that the final .config does not honour, each with the value it has instead."""
     final = dict(filter(None, map(parse_line, dotconfig.splitlines())))
-    return [
-        (wish, final.get(wish.option, "n"))
-        for wish in wanted
-        if final.get(wish.option, "n") != wish.value
-    ]
+    values = ((wish, final.get(wish.option, "n")) for wish in wanted)
+    return [(wish, value) for wish, value in values if value != wish.value]
 
 
 @dataclass

@@ -11,6 +11,7 @@ must make every file that differs newer than the trunk's objects: `Start.fresh` 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -69,6 +70,10 @@ class Image:
         """Of its links, which go round; itself where it has none."""
         return self.links[number % len(self.links)] if self.links else self
 
+    def has(self, extract: Extract | None) -> bool:
+        """Whether the file of ``extract`` lies beside it."""
+        return extract is None or (self.folder / extract.name).is_file()
+
     @property
     def kernel(self) -> Path:
         return self.folder / "linux"
@@ -108,9 +113,7 @@ class Image:
     @property
     def modular(self) -> bool:
         """Whether it has modules, which an initramfs or /lib/modules is to show it."""
-        return self.modules.is_dir() or (
-            (self.folder / KEXEC.name).is_file() and self._built_in("MODULES")
-        )
+        return self.modules.is_dir() or (self.has(KEXEC) and self._built_in("MODULES"))
 
     def _built_in(self, option: str) -> bool:
         return f"\nCONFIG_{option}=y\n" in self.config.read_text(encoding="utf-8")
@@ -145,8 +148,7 @@ def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> 
     aside.mkdir()
     for name, file in files.items():
         os.link(file, aside / name)
-    for name in files:
-        with (aside / name).open("rb") as handle:
+        with file.open("rb") as handle:
             os.fsync(handle.fileno())
     if folder.exists():
         # Where locks do not hold, another node may have put it there since; else it is damaged.
@@ -212,20 +214,15 @@ KEXEC = Extract("kexec.tar", "", _pack, installs=True)
 
 def release_of(image: Image) -> str:
     """What ``uname -r`` prints in it, and its modules' folder is called."""
-    packed = image.folder / KEXEC.name
-    if not packed.is_file():
+    if not image.has(KEXEC):
         return image.version
+    packed = image.folder / KEXEC.name
     with tarfile.open(packed) as tar:
         first = tar.next()
     release = first.name.partition("/")[0] if first else ""
     if not RELEASE.fullmatch(release):
         raise ToolError(f"{packed}: damaged; delete the folder, and it is built again")
     return release
-
-
-def has(image: Image, extract: Extract | None) -> bool:
-    """Whether the file of ``extract`` lies beside the image."""
-    return extract is None or (image.folder / extract.name).is_file()
 
 
 @dataclass(frozen=True)
@@ -275,22 +272,21 @@ def _trunk_of(recipe: Recipe) -> _Trunk:
 def choose(cache: Path, recipe: Recipe) -> Start:
     """The trunk that leaves least to compile; Start() when there is none to use."""
     target = _trunk_of(recipe)
-    best: tuple[int, Path, frozenset[str], bool] | None = None
+    best, least = Start(), math.inf
     for folder, trunk in _trunks(cache):
-        if (trunk.arch, trunk.compiler) != (target.arch, target.compiler):
+        alike = (trunk.arch, trunk.compiler) == (target.arch, target.compiler)
+        if not alike or not trunk.foreign <= target.foreign:
             continue
-        files = _different_files(trunk, target) if trunk.foreign <= target.foreign else None
-        if files is None:
+        if (files := _different_files(trunk, target)) is None:
             continue
         same_flags = trunk.cflags == target.cflags
         cost = len(files) + 20 * len(trunk.config ^ target.config) + 10_000 * (not same_flags)
-        if best is None or cost < best[0]:
-            best = (cost, folder, files, same_flags)
-    if best is None:
-        return Start()
-    _, folder, files, same_flags = best
-    os.utime(folder)
-    return Start(folder / "obj", files, files - target.changed.keys(), same_flags)
+        if cost < least:
+            restored = files - target.changed.keys()
+            best, least = Start(folder / "obj", files, restored, same_flags), cost
+    if best.objects is not None:
+        os.utime(best.objects.parent)
+    return best
 
 
 def compiled_sources(cache: Path, recipe: Recipe) -> frozenset[str] | None:
@@ -300,9 +296,9 @@ def compiled_sources(cache: Path, recipe: Recipe) -> frozenset[str] | None:
     wanted = _trunk_of(recipe)
     for trunk_folder, trunk in _trunks(cache):
         alike = (trunk.arch, trunk.compiler, trunk.config)
-        if alike != (wanted.arch, wanted.compiler, wanted.config):
-            continue
-        if _different_files(trunk, wanted) is None:
+        if alike != (wanted.arch, wanted.compiler, wanted.config) or (
+            _different_files(trunk, wanted) is None
+        ):
             continue
         names: set[bytes] = set()
         objects = trunk_folder / "obj"
@@ -349,10 +345,9 @@ def _different_files(trunk: _Trunk, target: _Trunk) -> frozenset[str] | None:
         except (OSError, ValueError):
             return None
     # A link has no time stamp of its own that make would look at.
-    usable = len(files) <= MOST_FILES and not any(
-        (target.tree / file).is_symlink() for file in files
-    )
-    return frozenset(files) if usable else None
+    few = len(files) <= MOST_FILES
+    linked = few and any((target.tree / file).is_symlink() for file in files)
+    return frozenset(files) if few and not linked else None
 
 
 def _trunks(cache: Path) -> Iterator[tuple[Path, _Trunk]]:

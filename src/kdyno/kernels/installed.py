@@ -86,7 +86,8 @@ def parse(text: str) -> SourceSpec:
 
 def at_hand(spec: SourceSpec, cache: Path) -> bool:
     """Whether ``fetch`` needs no network."""
-    return spec.kind != "debian" or _recorded(cache, _record_of(spec, cache)) is not None
+    record = cache / "sources" / "debian" / f"image-{spec.rest}.json"
+    return spec.kind != "debian" or _recorded(cache, record) is not None
 
 
 def fetch(spec: SourceSpec, cache: Path, progress: Progress, *, refresh: bool = False) -> Image:
@@ -97,18 +98,14 @@ def fetch(spec: SourceSpec, cache: Path, progress: Progress, *, refresh: bool = 
     """
     request = Request(spec, cache, progress, refresh)
     with whole.cache_errors(cache, MOST_BYTES // 4):
+        facts: dict[str, str] = {}
         if spec.kind == "debian":
             image, facts = _of_archive(request)
+        elif spec.kind == "path":
+            image = _installed(request, partial(_of_system, Path(spec.rest)))
         else:
-            file = Path(spec.rest)
-            collect = partial(_of_system, file) if spec.kind == "path" else None
-            image = _installed(request, collect) if collect else _of_file(request, file)
-            facts = {}
+            image = _of_file(request, Path(spec.rest))
     return replace(image, build={**image.build, "source": str(spec), **facts})
-
-
-def _record_of(spec: SourceSpec, cache: Path) -> Path:
-    return cache / "sources" / "debian" / f"image-{spec.rest}.json"
 
 
 def _recorded(cache: Path, record: Path) -> Image | None:
@@ -130,7 +127,7 @@ def find(cache: Path, digest: str) -> Image | None:
 
 def _of_archive(request: Request) -> tuple[Image, dict[str, str]]:
     """By apt; a package without a kernel, as linux-image-amd64, leads to the one that has it."""
-    record = _record_of(request.spec, request.cache)
+    record = request.home / f"image-{request.spec.rest}.json"
     before = trees.read_json(record) or {}
     if not request.refresh and (image := _recorded(request.cache, record)) is not None:
         return image, {"package": str(before.get("package"))}
@@ -171,11 +168,10 @@ def _of_file(request: Request, file: Path) -> Image:
             "deb": ("dpkg-deb --fsys-tarfile {}", "tar --extract --no-same-owner -C {}"),
             "rpm": ("rpm2cpio {}", "cpio -idm --quiet --no-absolute-filenames -D {}"),
         }[request.spec.kind]
-        for program in (reader, writer):
-            if shutil.which(program.split()[0]) is None:
-                missing = program.split()[0]
-                install = {"dpkg-deb": "dpkg"}.get(missing, missing)
-                raise ToolError(f"image {origin} needs {missing}: apt-get install {install}")
+        for program in (reader.split()[0], writer.split()[0]):
+            if shutil.which(program) is None:
+                install = {"dpkg-deb": "dpkg"}.get(program, program)
+                raise ToolError(f"image {origin} needs {program}: apt-get install {install}")
         request.progress(f"unpacking {file.name}", None)
         places = (shlex.quote(str(path.absolute())) for path in (file, into))
         line = f"{reader} | head -c {MOST_BYTES} | {writer}".format(*places)
@@ -444,12 +440,8 @@ def _tables(data: bytes, digits: int) -> Iterator[tuple[int, list[bytes]]]:
         for token in tokens:
             places.append(at)
             at += len(token) + 1
-        index = (
-            data[_even(start + at) : _even(start + at) + 2 * _TOKENS]
-            if len(tokens) == _TOKENS
-            else b""
-        )
-        if index == struct.pack(f"<{len(places)}H", *places):
+        index = data[_even(start + at) : _even(start + at) + 2 * _TOKENS]
+        if len(tokens) == _TOKENS and index == struct.pack(f"<{len(places)}H", *places):
             yield start, tokens
             return
 

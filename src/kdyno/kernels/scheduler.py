@@ -105,18 +105,8 @@ def build(scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path) -> 
         target = f"{name}.bpf.o"
         # The same bytes wherever the folders lie.
         plain = [f"-ffile-prefix-map={folder}={folder.name}" for folder in (work, loader)]
-        includes = [f"-I{work}", f"-I{loader}"]
-        run(
-            clang.path,
-            *_CLANG,
-            "-fdebug-compilation-dir=.",
-            *plain,
-            *includes,
-            "-c",
-            work / source.name,
-            "-o",
-            work / target,
-        )
+        words = [*_CLANG, "-fdebug-compilation-dir=.", *plain, f"-I{work}", f"-I{loader}"]
+        run(clang.path, *words, "-c", work / source.name, "-o", work / target)
         _keep(work, target, aside / target)
 
     place = _once(cache, f"{name}-{digest}", compile_into)

@@ -21,8 +21,8 @@ from typing import Any
 
 from kdyno import __version__, deferred, sandbox
 from kdyno.errors import ToolError, UsageError, interruption
+from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import Experiment, Variant
-from kdyno.experiment.overrides import Overrides
 from kdyno.judge.pairs import Question
 from kdyno.kernels.build import LEAST_FREE_BYTES, BuildProgress
 from kdyno.kernels.image import find

@@ -10,7 +10,6 @@ from kdyno.experiment.model import Vocabulary
 from kdyno.kernels import cpu
 from kdyno.kernels.routines.routine import FUNCTIONS, best, find_by_stem, list_routines
 from kdyno.kernels.scheduler import list_schedulers
-from kdyno.kernels.source import KINDS as SOURCES
 from kdyno.kernels.source import parse
 from kdyno.machines.kinds import KINDS
 from kdyno.paths import data_root
@@ -46,7 +45,6 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
         fragment_dirs=(kernel / "config",),
         patch_dirs=(kernel / "patches",),
         machines={kind.name: kind.archs for kind in KINDS.values()},
-        source_kinds=tuple(SOURCES),
         check_source=parse,
         check_image=_parse_image,
         no_images={kind.name: kind.no_images for kind in KINDS.values() if kind.no_images},

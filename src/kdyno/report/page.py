@@ -17,7 +17,7 @@ from typing import Any
 
 from kdyno import __version__
 from kdyno.errors import KdynoError
-from kdyno.experiment import overrides as overriding
+from kdyno.experiment import loader
 from kdyno.kernels.installed import differing
 from kdyno.report import effects, figures, plain, scores, tables
 from kdyno.report.charts import panels
@@ -503,7 +503,7 @@ def again_section(evidence: Evidence) -> Html | None:
 
 def run_command(file: str, overrides: Mapping[str, Any], seed: int | None = None) -> str:
     """``kdyno run FILE`` with the options that this run had."""
-    words = overriding.options({key: value for key, value in overrides.items() if key != "seed"})
+    words = loader.options({key: value for key, value in overrides.items() if key != "seed"})
     words += [] if seed is None else ["--seed", str(seed)]
     return shlex.join(["kdyno", "run", file, *words])
 

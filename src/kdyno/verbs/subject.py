@@ -17,8 +17,8 @@ import typer
 from kdyno import deferred, sandbox
 from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment import loader
+from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import Overrides
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, runs_root
 from kdyno.store.index import NoSuchRun, resolve

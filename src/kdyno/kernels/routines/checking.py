@@ -165,12 +165,12 @@ def timing_program(cache_root: Path) -> Path:
 
 def rack(contenders: Sequence[Contender], seed: int, folder: Path, cache_root: Path) -> Path:
     """A shared object with all of them, placed as ``seed`` says; written into ``folder``."""
-    objects = list(
-        dict.fromkeys(contender.object for contender in contenders if contender.object is not None)
-    )
+    objects = list(dict.fromkeys(each.object for each in contenders if each.object is not None))
     dice = random.Random(seed)
     dice.shuffle(objects)
-    gaps = {size: _gap(size, cache_root) for size in GAPS}
+    gap = '.section .text.gap,"ax"\n.p2align 6\n.skip {}, 0xcc\n'
+    gap += '.section .note.GNU-stack,"",@progbits\n'
+    gaps = {size: assembled(gap.format(size), "a gap", cache_root) for size in GAPS}
     words: list[str] = []
     for each in objects:
         chosen = dice.randrange(64)
@@ -179,11 +179,6 @@ def rack(contenders: Sequence[Contender], seed: int, folder: Path, cache_root: P
     library = folder / f"rack-{seed}.so"
     _gcc(["-shared", "-nostdlib", *words], library, reads=[*objects, *gaps.values()])
     return library
-
-
-def _gap(size: int, cache_root: Path) -> Path:
-    text = f'.section .text.gap,"ax"\n.p2align 6\n.skip {size}, 0xcc\n'
-    return assembled(text + '.section .note.GNU-stack,"",@progbits\n', "a gap", cache_root)
 
 
 def _digest(*texts: str) -> str:
@@ -310,12 +305,9 @@ def judge(routine: Routine, mode: str, status: int, output: str, seconds: float)
 def _linked(routine: Routine, code: Path, folder: Path) -> Path:
     program = folder / "check"
     words = ["-std=gnu11", "-O2", str(PROGRAM), str(code)]
+    words.append(f"-Wl,--defsym=routine_under_test={routine.symbol}")
     try:
-        _gcc(
-            [*words, f"-Wl,--defsym=routine_under_test={routine.symbol}"],
-            program,
-            reads=[PROGRAM, code],
-        )
+        _gcc(words, program, reads=[PROGRAM, code])
     except ToolError as problem:
         if routine.symbol in str(problem):
             raise UsageError(

@@ -59,7 +59,6 @@ MOST_BYTES = 1 << 20
 """Of a routine, and of it with all that it includes."""
 DEEPEST = 4
 _KEYS = ("help", "requires", "source", "arch")
-_OPTIONAL = ("function",)
 _LINE = re.compile(r"^[ \t]*\*[ \t]*([a-z]+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]*)".*\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -112,7 +111,7 @@ def parse_routine(path: Path, text: str) -> Routine:
     )
     values: dict[str, str] = {}
     for key, value in pairs:
-        if key not in (*_KEYS, *_OPTIONAL):
+        if key not in (*_KEYS, "function"):
             raise UsageError(f"{path}: unknown key {key!r}; a routine has {', '.join(_KEYS)}")
         if key in values:
             raise UsageError(f"{path}: {key!r} is given twice")
@@ -142,14 +141,9 @@ def parse_routine(path: Path, text: str) -> Routine:
 
 def list_routines(function: str = "memcpy") -> tuple[Routine, ...]:
     """Every routine of the project's for ``function``, by name."""
-    paths = routines_folder().glob("*.S")
+    paths = sorted(routines_folder().glob("*.S"), key=lambda path: path.stem)
     routines = (parse_routine(path, path.read_text("utf-8")) for path in paths)
-    return tuple(
-        sorted(
-            (routine for routine in routines if routine.function == function),
-            key=lambda routine: routine.name,
-        )
-    )
+    return tuple(routine for routine in routines if routine.function == function)
 
 
 def find_routine(name: str, function: str = "memcpy") -> Routine:
@@ -181,12 +175,10 @@ def find_by_stem(stem: str) -> Routine:
 
 def start_of(routine: Routine) -> str:
     """The line that begins the function in the routine's file, see routine.h."""
-    name = label(routine.name)
     if routine.function == "memcpy":
-        return f"ROUTINE_START({name})"
-    if routine.function in PAGES:
-        return f"PAGE_ROUTINE_START({routine.function}, {name})"
-    return f"ROUTINE_START_OF({routine.function}, {name})"
+        return f"ROUTINE_START({label(routine.name)})"
+    macro = "PAGE_ROUTINE_START" if routine.function in PAGES else "ROUTINE_START_OF"
+    return f"{macro}({routine.function}, {label(routine.name)})"
 
 
 def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple[Routine, ...]:
@@ -351,11 +343,12 @@ class BestFor(FromFile):
 
     def fits(self, cpu: Cpu) -> bool:
         """Whether it is for this CPU."""
-        if self.vendor not in (None, cpu.vendor) or self.family not in (None, cpu.family):
-            return False
-        if self.models and not any(first <= cpu.number <= last for first, last in self.models):
-            return False
-        return cpu.flags >= set(self.features)
+        return (
+            self.vendor in (None, cpu.vendor)
+            and self.family in (None, cpu.family)
+            and any(first <= cpu.number <= last for first, last in self.models or [[0, 1 << 16]])
+            and cpu.flags >= set(self.features)
+        )
 
 
 class _File(FromFile):

@@ -272,7 +272,19 @@ def manifest_lines(root: Path, files: Files, source: str, progress: Progress) ->
     UsageError for what has no place in kernel source: devices, sockets, links that leave the
     tree, names with line ends, files that are too large.
     """
-    _refuse_large(files, source)
+    # Before any is read: a file may have a length of terabytes and take no room on the disk.
+    for path, status in files:
+        if status.st_size > MOST_FILE_BYTES:
+            raise UsageError(
+                f"source {source}: {path!r} has {status.st_size / 1e6:,.0f} MB; a file of kernel "
+                f"source has {MOST_FILE_BYTES / 1e6:.0f} MB at most"
+            )
+    total_bytes = sum(status.st_size for _path, status in files)
+    if total_bytes > MOST_BYTES:
+        raise UsageError(
+            f"source {source}: its files have {total_bytes / 1e9:,.1f} GB together; kernel source "
+            f"has {MOST_BYTES / 1e9:.0f} GB at most"
+        )
 
     def lines_of(batch: Files) -> list[tuple[str, str]]:
         pairs = []
@@ -306,25 +318,6 @@ def manifest_lines(root: Path, files: Files, source: str, progress: Progress) ->
     return [line for _path, line in sorted(pairs)]
 
 
-def _refuse_large(files: Files, source: str) -> None:
-    """UsageError for files that no kernel source has, before any is read.
-
-    A file may have a length of terabytes and take no room on the disk.
-    """
-    for path, status in files:
-        if status.st_size > MOST_FILE_BYTES:
-            raise UsageError(
-                f"source {source}: {path!r} has {status.st_size / 1e6:,.0f} MB; a file of kernel "
-                f"source has {MOST_FILE_BYTES / 1e6:.0f} MB at most"
-            )
-    total_bytes = sum(status.st_size for _path, status in files)
-    if total_bytes > MOST_BYTES:
-        raise UsageError(
-            f"source {source}: its files have {total_bytes / 1e9:,.1f} GB together; kernel source "
-            f"has {MOST_BYTES / 1e9:.0f} GB at most"
-        )
-
-
 def digest_of(lines: Iterable[str]) -> str:
     """One hexadecimal digest (BLAKE2b-256) for a whole manifest."""
     summer = hashlib.blake2b(digest_size=32)
@@ -335,13 +328,9 @@ def digest_of(lines: Iterable[str]) -> str:
 
 def read_manifest(tree: Path) -> dict[str, str]:
     """Path → ``"HASH MODE"``: BLAKE2b-128 of the content, mode 644, 755 or link."""
-    content: dict[str, str] = {}
     text = (tree.parent / "manifest").read_bytes().decode("utf-8", "surrogateescape")
-    for line in text.split("\n"):
-        if line:
-            digest, mode, name = line.split(" ", 2)
-            content[name] = f"{digest} {mode}"
-    return content
+    lines = (line.split(" ", 2) for line in text.split("\n") if line)
+    return {name: f"{digest} {mode}" for digest, mode, name in lines}
 
 
 _FULL = ("no space left on device", "disk quota exceeded", "file too large", "file size limit")

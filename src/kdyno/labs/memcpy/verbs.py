@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.loader import Overrides, apply
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import Overrides, apply
 from kdyno.kernels import cpu as cpus
 from kdyno.kernels.routines import checking
 from kdyno.kernels.routines.routine import (

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kdyno.errors import UsageError
+from kdyno.experiment.loader import Overrides, apply
 from kdyno.experiment.model import Experiment
-from kdyno.experiment.overrides import Overrides, apply
 from kdyno.judge.judging import explained
 from kdyno.labs.profile import annotate as annotating
 from kdyno.labs.profile import boots as profiling

@@ -27,7 +27,7 @@ from kdyno.kernels import leavings
 from kdyno.kernels.build import Report, build, silent
 from kdyno.kernels.changes import BUILD_SOURCE
 from kdyno.kernels.compiler import Compiler
-from kdyno.kernels.image import Extract, find, has
+from kdyno.kernels.image import Extract, find
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.source import Tree
 from kdyno.labs.profile.record import Profile
@@ -259,7 +259,7 @@ def survey(
     sides = []
     for number, (flags, recipe) in enumerate(zip(sets, recipes, strict=True), start=1):
         image = find(cache, recipe)
-        cached = image is not None and has(image, EXTRACT)
+        cached = image is not None and image.has(EXTRACT)
         began_s = time.monotonic()
         name = flags.name if len(sets) == 1 else f"{flags.name} ({number} of {len(sets)})"
         image = build(recipe, cache, name=name, jobs=jobs, report=report, extract=EXTRACT)
