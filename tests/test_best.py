@@ -141,8 +141,8 @@ def test_an_experiment_gets_the_routine_and_the_reason(tmp_path: Path) -> None:
             raise UsageError("no clear_page here")
         return f"{function}-of-{arch}", f"row {function}"
 
-    functions = {"memset": ("sse",), "clear_page": ()}
-    known = Vocabulary(routines=("fsrm",), function_routines=functions, best=words)
+    functions = {"memcpy": ("fsrm",), "memset": ("sse",), "clear_page": ()}
+    known = Vocabulary(routines=functions, best=words)
 
     def with_keys(**keys: object) -> Variant:
         return variant("b", {"source": "path:src", **keys}, "-k", tmp_path, known)

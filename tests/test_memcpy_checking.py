@@ -56,7 +56,7 @@ def emulated(routine: Routine, folder: Path) -> checking.Checked:
         need("qemu-x86_64")
         line = ["qemu-x86_64", "-cpu", "max", *line]
     process = subprocess.run(line, capture_output=True, text=True)
-    return checking.judge(routine, "thin", process.returncode, process.stdout, 0.0)
+    return checking.judge(process.returncode, process.stdout)
 
 
 @pytest.mark.parametrize(
@@ -194,11 +194,11 @@ DIED = "died: the program that checks it "
 def test_the_checkers_word_is_not_taken_for_more_than_it_is(
     status: int, output: str, violations: tuple[str, ...]
 ) -> None:
-    checked = checking.judge(find_routine("fsrm"), "thin", status, output, 0.1)
+    checked = checking.judge(status, output)
     assert (checked.passed, checked.violations) == (violations == (), violations)
 
 
 @given(st.integers(-64, 255), st.text(max_size=200))
 def test_no_output_makes_a_pass_of_a_failure(status: int, output: str) -> None:
-    checked = checking.judge(find_routine("fsrm"), "thin", status, output, 0.1)
+    checked = checking.judge(status, output)
     assert not checked.passed or (status == 0 and " cases," in output)

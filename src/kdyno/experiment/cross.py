@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The cross: variants from [kernel], [variant.NAME] and factors of kernels; cells of cases from
-factors of cases.
-
-A variant has two levels. Its own keys and those of the factor levels of its cell stand above
-[kernel]: config, patches, cmdline and sysctl add (a value for the same option or sysctl replaces),
-the other keys replace. Within one level nothing may contradict anything.
-
-A factor of cases sets something in a case's arguments, or its levels are cases. Its cells are cases
-of one boot, side by side, so they cost no kernel and no boot of their own.
-"""
+factors of cases, which are measured side by side in one boot. A variant's own keys and those of its
+cell's levels stand above [kernel]: config, patches, cmdline and sysctl add (a value for the same
+option or sysctl replaces), the other keys replace. Within one level nothing may contradict."""
 
 from __future__ import annotations
 
@@ -40,7 +34,7 @@ from kdyno.experiment.model import (
     names_in,
 )
 from kdyno.reading.checked import keys_of
-from kdyno.reading.mistakes import KeyPath, Mistakes, nearest, quoted, spelled
+from kdyno.reading.mistakes import KeyPath, Mistakes, meant, quoted, spelled
 
 MOST_VARIANTS = 10_000
 VARIANT = "variant"
@@ -67,8 +61,7 @@ def placed(layer: L, path: KeyPath, place: Place, machine: str, mistakes: Mistak
     fragments: list[ConfigFragment] = []
     for index, entry in enumerate(layer.config):
         at = (*path, "config", index)
-        line = normal_line(entry)
-        if line is not None:
+        if (line := normal_line(entry)) is not None:
             named = [ConfigFragment(spelled(at), (line,))]
         elif "=" in entry or entry.startswith("#") or entry.upper().startswith("CONFIG_"):
             what = f"{quoted(entry)} is not a configuration line: {_LINE_RULE}"
@@ -116,9 +109,8 @@ def _from_files(
     if file is None:
         stems = (Path(name).stem for folder in folders for name in names_in(folder, "*.config"))
         names = sorted({stem for stem in stems if "." not in stem})
-        hint = nearest(entry.removesuffix(".config"), names)
-        meant = f". Did you mean {quoted(hint)}?" if hint else "."
-        what = f"{quoted(entry)} is neither a fragment nor a file beside the experiment{meant}"
+        hint = meant(entry.removesuffix(".config"), names, '. Did you mean "{}"?') or "."
+        what = f"{quoted(entry)} is neither a fragment nor a file beside the experiment{hint}"
         what += f" Fragments: {', '.join(names) or 'none'}; or write CONFIG_X=y"
         mistakes.add(at, what, value=entry)
         return []
@@ -162,13 +154,12 @@ def variants(
     named = {name: levels for name, levels in factors.items() if levels}
     if not explicit and not named:
         return ()
-    count = prod(map(len, named.values())) * max(1, len(explicit))
-    if count > MOST_VARIANTS:
+    axes = [explicit, *named.values()] if explicit else list(named.values())
+    if (count := prod(map(len, axes))) > MOST_VARIANTS:
         what = f"the factors make {count} variants; at most {MOST_VARIANTS} are allowed. "
         mistakes.add(("factor",), f"{what}Drop a factor, or split the experiment")
         return ()
     cells: dict[str, Variant] = {}
-    axes = [explicit, *named.values()] if explicit else list(named.values())
     for chosen in product(*(axis.items() for axis in axes)):
         words = [word for word, _layer in chosen]
         name = "+".join(words)
@@ -196,13 +187,12 @@ def _combined(
 ) -> Variant:
     _check_contradictions(own, mistakes)
     layers = (kernel, *own)
-    given = [
-        (key, value)
+    chosen: dict[str, Any] = {
+        key: value
         for layer in layers
         for key in REPLACING
         if (value := getattr(layer, key, None)) is not None
-    ]
-    chosen: dict[str, Any] = dict(given)
+    }
     variant = Variant(
         name=name,
         source="",
@@ -299,7 +289,7 @@ def running(
     for name in factors:
         what = f"the machine {quoted(machine)} builds no kernels: no factor of kernels"
         mistakes.add(("factor", name), what)
-    layers = [kernel, *([explicit[RUNNING]] if RUNNING in explicit else [])]
+    layers = [kernel, *(layer for name, layer in explicit.items() if name == RUNNING)]
     for layer in layers:
         for key in keys_of(Layer):
             if key != "source" and getattr(layer, key):

@@ -50,7 +50,6 @@ from kdyno.reading.mistakes import (
     meant,
     quoted,
     refuse,
-    spelled,
 )
 
 NO_SCHEDULER: Mapping[str, str] = {
@@ -241,7 +240,15 @@ def parse(
         variants = tuple(
             replace(variant, program_bits=variant.program_bits or bits) for variant in variants
         )
-    _check_suites(file.suite, vocabulary, mistakes)
+    if not file.suite and not mistakes.has(("suite",)):
+        what = "no [[suite]]: nothing would be measured"
+        mistakes.add(("suite",), what, allowed=sorted(vocabulary.suites))
+    taken: dict[tuple[str, str], int] = {}
+    for index, use in enumerate(file.suite):
+        for case in use.cases:
+            if (other := taken.setdefault((use.name, case), index)) != index:
+                what = f"the case {case} of {use.name} is in suite[{other + 1}] already"
+                mistakes.add(("suite", index, "cases"), what)
     boots = vocabulary.machines.get(file.machine.kind, ())
     measure = replace(file.measure, layouts=file.layout.draws if file.layout else 0)
     # A factor that lacks a level lacks variants, too: that is one mistake.
@@ -389,10 +396,10 @@ def _variants(
 
 def _baseline(file: File, names: list[str], alone: bool, mistakes: Mistakes) -> str:
     """The baseline's name, or of the only variant, if one may stand ``alone``."""
+    if not names and not file.variant and not file.factor:
+        what = "no variant: at least [variant.NAME] twice, or a [factor.NAME] with levels"
+        mistakes.add((), what)
     if not names:
-        if not file.variant and not file.factor:
-            what = "no variant: at least [variant.NAME] twice, or a [factor.NAME] with levels"
-            mistakes.add((), what)
         return ""
     if len(names) == 1 and not alone and len(file.variant) < 2:
         mistakes.add(
@@ -409,20 +416,6 @@ def _baseline(file: File, names: list[str], alone: bool, mistakes: Mistakes) -> 
         what = f"{quoted(file.baseline)} is not a variant"
         mistakes.add(("baseline",), what, allowed=names, near=file.baseline)
     return file.baseline
-
-
-def _check_suites(uses: tuple[SuiteUse, ...], vocabulary: Vocabulary, mistakes: Mistakes) -> None:
-    """One case of a suite in two [[suite]] entries is a mistake."""
-    if not uses and not mistakes.has(("suite",)):
-        what = "no [[suite]]: nothing would be measured"
-        mistakes.add(("suite",), what, allowed=sorted(vocabulary.suites))
-    taken: dict[tuple[str, str], KeyPath] = {}
-    for index, use in enumerate(uses):
-        for case in use.cases:
-            other = taken.setdefault((use.name, case), ("suite", index))
-            if other != ("suite", index):
-                what = f"the case {case} of {use.name} is in {spelled(other)} already"
-                mistakes.add(("suite", index, "cases"), what)
 
 
 def read_matrix(text: str, origin: str) -> Matrix | None:
@@ -526,8 +519,7 @@ def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
         suites = _chosen_cases(overrides.cases, suites)
     names = [variant.name for variant in experiment.variants]
     for name in overrides.variants:
-        if name not in names:
-            raise UsageError(_unknown("--variant", name, names))
+        _require("--variant", name, names, name in names)
     kept = {*overrides.variants, experiment.baseline} if overrides.variants else {*names}
     variants = tuple(variant for variant in experiment.variants if variant.name in kept)
     if measure.layouts and len(variants) == 1:
@@ -569,13 +561,14 @@ def _chosen_cases(patterns: tuple[str, ...], suites: tuple[SuiteUse, ...]) -> tu
         replace(use, cases=tuple(case for case in use.cases if is_chosen(use, case)))
         for use in suites
     ]
+    names = [use.name_in_run(case) for use in suites for case in use.cases]
     for pattern in patterns:
-        if pattern not in matched:
-            names = [use.name_in_run(case) for use in suites for case in use.cases]
-            raise UsageError(_unknown("--case", pattern, names))
+        _require("--case", pattern, names, pattern in matched)
     return tuple(use for use in chosen if use.cases)
 
 
-def _unknown(flag: str, name: str, names: list[str]) -> str:
-    hint = meant(name, names, " Did you mean {!r}?")
-    return f"{flag} {name!r} is not in this experiment.{hint} It has: {', '.join(names)}"
+def _require(flag: str, name: str, names: list[str], present: bool) -> None:
+    if not present:
+        hint = meant(name, names, " Did you mean {!r}?")
+        has = ", ".join(names)
+        raise UsageError(f"{flag} {name!r} is not in this experiment.{hint} It has: {has}")

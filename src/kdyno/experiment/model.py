@@ -9,7 +9,7 @@ import math
 import os.path
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -89,14 +89,12 @@ class Vocabulary:
     """Suite → its cases, in the suite's order."""
     settings: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """Suite → case → the ``{name}``s that its arguments leave to a factor."""
-    routines: tuple[str, ...] = ()
-    """Names of memory routines for ``memcpy``."""
-    function_routines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Function other than memcpy → names of its routines."""
+    routines: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"memcpy": ()})
+    """Function → names of its routines."""
     schedulers: tuple[str, ...] = ()
     """Names of schedulers beside the kernel's own."""
-    runs_here: Callable[[str], bool] = lambda _routine: True
-    """Whether this machine's CPU can run a routine; ``memset-avx2`` is avx2 of memset."""
+    runs_here: Callable[[str, str], bool] = lambda _function, _routine: True
+    """(function, routine) → whether this machine's CPU can run it."""
     best: Callable[[str, str], tuple[str, str]] = _no_best
     """(function, architecture) → the routine that is best on this machine's CPU, and why;
     UsageError where there is none."""
@@ -193,22 +191,29 @@ def _question(text: str) -> str:
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
 
 
-def _integer(value: object, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(stands_where(value, "an integer"))
-    if not low <= value <= high:
-        raise ValueError(f"{quoted(value)} is out of range. Allowed: {low} to {high}")
-    return value
+def whole(low: int, high: int) -> PlainValidator:
+    def check(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(stands_where(value, "an integer"))
+        if not low <= value <= high:
+            raise ValueError(f"{quoted(value)} is out of range. Allowed: {low} to {high}")
+        return value
+
+    return PlainValidator(check)
 
 
-def _number(value: object, high: float, unit: str) -> float:
-    """A finite number greater than 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(stands_where(value, f"a number of {unit}"))
-    if not 0 < value <= high:
-        limits = f"more than 0, at most {high:g} {unit}"
-        raise ValueError(f"{quoted(value)} is out of range. Allowed: {limits}")
-    return float(value)
+def up_to(high: float, unit: str) -> PlainValidator:
+    """A number greater than 0."""
+
+    def check(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(stands_where(value, f"a number of {unit}"))
+        if not 0 < value <= high:
+            limits = f"more than 0, at most {high:g} {unit}"
+            raise ValueError(f"{quoted(value)} is out of range. Allowed: {limits}")
+        return float(value)
+
+    return PlainValidator(check)
 
 
 def _share(value: object, low: float = 0.0, high: float = 0.25) -> float:
@@ -238,14 +243,6 @@ def _bytes(value: object) -> int:
         least = f"{_SMALLEST_MEMORY_BYTES >> 20}M"
         raise ValueError(f'{quoted(value)} is out of range. Allowed: "{least}" to "4T"')
     return size_bytes
-
-
-def whole(low: int, high: int) -> PlainValidator:
-    return PlainValidator(partial(_integer, low=low, high=high))
-
-
-def up_to(high: float, unit: str) -> PlainValidator:
-    return PlainValidator(partial(_number, high=high, unit=unit))
 
 
 def _of(allowed: Collection[str]) -> AfterValidator:
@@ -419,8 +416,7 @@ def is_routine_file(name: str) -> bool:
 
 
 def _memcpy(value: object, info: ValidationInfo) -> str | None:
-    place = Place.of(info)
-    return _routine(value, (), (*place.vocabulary.routines, *NATIVE_COPIES), place)
+    return _routine(value, (), Place.of(info))
 
 
 def _routines(value: object, info: ValidationInfo) -> Pairs:
@@ -429,40 +425,40 @@ def _routines(value: object, info: ValidationInfo) -> Pairs:
     if not isinstance(value, dict):
         wanted = 'a table like { memset = "avx512", copy_page = "mine.S" }'
         raise ValueError(stands_where(value, wanted))
-    functions = place.vocabulary.function_routines
+    functions = [name for name in place.vocabulary.routines if name != "memcpy"]
     chosen = {}
     for function, given in value.items():
         if function not in functions:
             raise wrong((function,), "unknown key", function, functions)
-        chosen[function] = _routine(given, (function,), functions[function], place)
+        chosen[function] = _routine(given, (function,), place)
     return tuple(sorted((function, name) for function, name in chosen.items() if name))
 
 
-def _routine(value: object, at: KeyPath, routines: Iterable[str], place: Place) -> str | None:
-    """A routine's name or file; of several the first that this machine's CPU can run."""
-    allowed = tuple(dict.fromkeys((OWN_MEMCPY, BEST, *routines)))
-    names = value if isinstance(value, list) else [value]
-    stems = {}
-    for index, name in enumerate(names):
-        path = (*at, index) if isinstance(value, list) else at
+def _routine(value: object, at: tuple[str, ...], place: Place) -> str | None:
+    """A routine's name or file; of several the first that this machine's CPU can run. at: the
+    function, where it is not memcpy."""
+    function = "".join(at) or "memcpy"
+    own = (OWN_MEMCPY, BEST, *(() if at else NATIVE_COPIES))
+    allowed = dict.fromkeys((OWN_MEMCPY, BEST, *place.vocabulary.routines[function], *own))
+    chosen: list[str] = []
+    for index, name in enumerate(value if isinstance(value, list) else [value]):
+        path: KeyPath = (*at, index) if isinstance(value, list) else at
         if not isinstance(name, str):
             raise wrong(path, stands_where(name, "text"), value=name)
+        file = place.path(name)
         if is_routine_file(name):
-            file = place.path(name)
             if not name.endswith(".S") or not exists(file):
                 why = "no file" if name.endswith(".S") else "a routine's file is named FILE.S"
                 raise wrong(path, f"{quoted(name)}: {why} {file}", value=name)
-            stems[str(file)] = str(file)
-        elif name in allowed:
-            stems[name] = "-".join((*map(str, at), name))
-        else:
+        elif name not in allowed:
             raise wrong(path, f"{quoted(name)} is not known", name, allowed, name)
-    own = (OWN_MEMCPY, BEST, *NATIVE_COPIES)
-    for name, stem in stems.items() if len(stems) > 1 else ():
-        if name in own or place.vocabulary.runs_here(stem):
-            return name
-    # None of them runs here: whoever builds refuses or skips the first, with the reason.
-    return next(iter(stems), None)
+        chosen.append(str(file) if is_routine_file(name) else name)
+    if len(chosen) > 1:
+        runs_here = place.vocabulary.runs_here
+        running = [name for name in chosen if name in own or runs_here(function, name)]
+        # Where none does, whoever builds refuses or skips the first, with the reason.
+        chosen = running or chosen
+    return next(iter(chosen), None)
 
 
 def is_scheduler_file(name: str) -> bool:
@@ -551,10 +547,6 @@ class Level(VariantLayer):
 
     set: dict[Setting, Annotated[str, PlainValidator(_setting_value)]] = field(default_factory=dict)
     case: Text = ""
-
-    @property
-    def of_cases(self) -> bool:
-        return bool(self.set or self.case)
 
 
 def userland_of(text: str) -> tuple[str, str, int]:

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a variant changes in the source tree, without touching the tree.
+"""What a variant changes in the source tree: a set of changed files, computed on copies.
 
-A tree in the cache is pristine and shared by every variant. A variant's patches, memory
-routine and per-file flags become a set of changed files, computed on copies in a scratch
-folder. The build sees the pristine tree with changed files laid over it: they are bound over the
-originals, one mount each, so a variant costs what it changes and not a copy of 95,000 files. Only
-where a file appears or disappears must its folder be a real one: that folder alone is copied, as
-hard links. Every build sees its tree at the same path, so that object files, dependency files and
-ccache agree between variants.
-"""
+The build sees the pristine tree with the changed files bound over it, one mount each; only where a
+file appears or disappears is its folder a copy of hard links. Every build sees its tree at the same
+path, so that object files, dependency files and ccache agree between variants."""
 
 from __future__ import annotations
 

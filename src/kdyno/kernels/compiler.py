@@ -78,12 +78,11 @@ def for_tree(name: str, tree: Path) -> Compiler:
 def missing_clang() -> str | None:
     """For doctor, which knows no tree: None where a clang is there that today's kernels take."""
     compilers = _present("clang", *_CLANGS)
-    if not compilers:
+    newest = max(compilers, key=lambda compiler: compiler.numbers or (), default=None)
+    if newest is None:
         return "no clang on PATH"
-    newest = max(compilers, key=lambda compiler: compiler.numbers or ())
-    if (newest.numbers or TODAYS) >= TODAYS:
-        return None
-    return f"{newest.version}, and Linux 7 wants {TODAYS[0]} or later"
+    old = newest.numbers is not None and newest.numbers < TODAYS
+    return f"{newest.version}, and Linux 7 wants {TODAYS[0]} or later" if old else None
 
 
 def _least_clang(tree: Path) -> tuple[int, ...] | None:

@@ -54,8 +54,7 @@ def arch(name: str) -> Arch:
     return ARCHS[name]
 
 
-_SET = re.compile(r"^(CONFIG_\w+)=(.*)$")
-_UNSET = re.compile(r"^# (CONFIG_\w+) is not set$")
+_OPTION_LINE = re.compile(r"(CONFIG_\w+)=(.*)$|# (CONFIG_\w+) is not set$")
 _SOURCE = re.compile(r'\s*source\s+"([^"]+)"')
 _KCONFIG = re.compile(
     r"\s*(menuconfig|config|choice|endchoice|menu|endmenu|if|endif|comment|mainmenu|help)\b\s*(.*)"
@@ -91,11 +90,8 @@ class Wish:
 
 def parse_line(line: str) -> tuple[str, str] | None:
     """(option, value) of a configuration line, value ``n`` for "is not set"; None for others."""
-    if match := _SET.match(line):
-        return match[1], match[2]
-    if match := _UNSET.match(line):
-        return match[1], "n"
-    return None
+    match = _OPTION_LINE.match(line)
+    return (match[1] or match[3], match[2] if match[1] else "n") if match else None
 
 
 def wishes(fragments: Iterable[ConfigFragment]) -> tuple[Wish, ...]:
@@ -229,10 +225,9 @@ def _declared(text: str, declared: dict[str, Option]) -> list[str]:
 def never(wish: Wish, declared: Mapping[str, Option], arch: Arch) -> str | None:
     """Why no configuration of the kernel can have the wish, by what its Kconfig declares; None
     where one may."""
-    option = declared.get(wish.option)
     if wish.value == "n":
         return None
-    if option is None:
+    if (option := declared.get(wish.option)) is None:
         # Without the prefix, which would make every short name look near.
         names = [symbol.removeprefix("CONFIG_") for symbol in declared]
         near = meant(wish.option.removeprefix("CONFIG_"), names, "; nearest: CONFIG_{}")

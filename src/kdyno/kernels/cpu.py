@@ -32,8 +32,7 @@ def parse_cpuinfo(text: str) -> Cpu:
     return Cpu(
         model=fields.get("model name", ""),
         microcode=fields.get("microcode", ""),
-        # "flags" on x86, "Features" on ARM.
-        flags=frozenset((fields.get("flags") or fields.get("Features") or "").split()),
+        flags=frozenset(fields.get("flags", "").split()),
         vendor=fields.get("vendor_id", ""),
         family=int(family) if family.isdecimal() else 0,
         number=int(number) if number.isdecimal() else 0,

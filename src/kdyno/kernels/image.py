@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What builds leave in the cache: images, and trunks.
 
-An image is a bootable file, named by the digest of everything that went into it; one that somebody
-else built (installed.py), by that of its content. A trunk is the
-object tree of an earlier build, kept so that the next build starts from it: it works on a copy and
-compiles what differs. Time stamps decide what make compiles again, so whoever starts from a trunk
-must make every file that differs newer than the trunk's objects: `Start.fresh` names them.
-"""
+An image is a bootable file, named by the digest of what went into it. A trunk is the object tree of
+an earlier build, of which the next works on a copy: time stamps decide what make compiles again, so
+every file that differs must be newer than the trunk's objects (`Start.fresh`)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Kernels that somebody else built, as they are installed: ``image`` of an experiment.
-
-A package is fetched and checked by apt, or is a file; what is taken of it is the kernel, its
-configuration and its modules. Its digest is that of this content, so that a package and the same
-kernel installed here are one image. All of it is unpacked in the sandbox, within sizes.
-"""
+"""Kernels that somebody else built, as they are installed: ``image`` of an experiment; the modules
+that a guest needs of them, and their symbols. What is taken of a package or a system is the kernel,
+its configuration and its modules, and the digest is that of this content: a package and the same
+kernel installed here are one image. All of it is unpacked in the sandbox, within sizes."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Files that a build left in its object tree, read and written with care; what objects are made of,
-and linker scripts that put their code in a random order.
-
-Whatever make ran could put anything in the place of a file: a link to a file of the host, which
-kdyno outside of the sandbox would then read or write, a pipe that nobody writes into, a hole of
-terabytes.
-"""
+and linker scripts that put their code in a random order. Whatever make ran could put anything in
+the place of a file: a link to a file of the host, which kdyno outside of the sandbox would then
+read or write, a pipe that nobody writes into, a hole of terabytes."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Everything that goes into an image, as one value with one digest, and who may share the products.
 
-A kernel's build runs what its tree, patches, flags, compiler and even option texts say. In the
-sandbox that harms nobody, but what it leaves (objects, cached compilations, configurations,
-images) says what that code made it say. So each product belongs to the set of foreign parts that
-ran, and goes to builds that run all of them anyway. Nothing foreign is in kernels that are signed
-or have a published checksum, in the files that come with kdyno, and in plain options and flags.
-"""
+What a build leaves (objects, cached compilations, configurations, images) says what foreign code
+that ran in it made it say. So each product belongs to the set of foreign parts that ran, and goes
+to builds that run all of them anyway."""
 
 from __future__ import annotations
 

@@ -2,9 +2,8 @@
 """Schedulers that are programs: ``kernel/sched/NAME.bpf.c``, built for one kernel.
 
 The kernel's own tree brings the library that loads them, and its image the types that they are
-compiled against: so a scheduler belongs to an image, and is built when that is there. The kernel is
-the same whichever is loaded.
-"""
+compiled against: so one is built when its image is there. The kernel is the same whichever is
+loaded."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kdyno import deferred
 from kdyno.experiment.model import Vocabulary
 from kdyno.kernels import cpu
-from kdyno.kernels.routines.routine import FUNCTIONS, best, find_by_stem, list_routines
+from kdyno.kernels.routines.routine import FUNCTIONS, best, find_routine, list_routines
 from kdyno.kernels.scheduler import list_schedulers
 from kdyno.kernels.source import parse
 from kdyno.machines.kinds import KINDS
@@ -33,14 +33,12 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
             name: {case.name: open_settings(case) for case in suite.cases}
             for name, suite in suites.items()
         },
-        routines=tuple(routine.name for routine in list_routines()),
-        function_routines={
-            function: tuple(routine.name for routine in list_routines(function=function))
+        routines={
+            function: tuple(routine.name for routine in list_routines(function))
             for function in FUNCTIONS
-            if function != "memcpy"
         },
         schedulers=tuple(list_schedulers()),
-        runs_here=lambda name: not cpu.missing(find_by_stem(name).requires),
+        runs_here=lambda function, name: not cpu.missing(find_routine(name, function).requires),
         best=best_routine,
         fragment_dirs=(kernel / "config",),
         patch_dirs=(kernel / "patches",),

@@ -1,24 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Routines as machine code: what they may bring, where they are put, whether they copy right.
 
-A routine is checked in a program before it is timed or built in: the checker calls it with every
-size 0 … 1024 at every pair of offsets 0 … 63, larger sizes sampled, between guard pages, and
-compares the bytes, what is around them, the result, the registers that a callee must keep, the
-direction flag and whether upper halves were left in use.
-"""
+A checker in a program calls a routine with sizes at offsets between guard pages, and compares the
+bytes, what is around them, the result, the registers that a callee must keep, the direction flag
+and whether upper halves were left in use (check.c), before it is timed or built in."""
 
 from __future__ import annotations
 
 import hashlib
 import random
 import re
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from pydantic import TypeAdapter
 
@@ -213,18 +209,16 @@ _TIMED_OUT = 1000
 class Checked:
     """The checker's answer for one routine."""
 
-    routine: str
-    function: str
-    mode: str
-    passed: bool
     violations: tuple[str, ...]
     """``KIND: where it was seen first``, one per kind; kinds: see check.c."""
     cases: int
     upper_readable: bool
     """Whether this CPU tells which register halves are in use."""
-    seconds: float
     cached: bool = False
-    schema: Literal[1] = 1
+
+    @property
+    def passed(self) -> bool:
+        return not self.violations
 
 
 _CHECKED = TypeAdapter(Checked)
@@ -248,17 +242,13 @@ def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
         total.update(b"\0" + part.encode())
     record = cache_root / "memcpy" / "checked" / f"{total.hexdigest()[:32]}.json"
     with suppress(OSError, ValueError):
-        return replace(
-            _CHECKED.validate_python(values_in(record)), routine=routine.name, cached=True
-        )
+        return replace(_CHECKED.validate_python(values_in(record)), cached=True)
     code = assembled(text, str(routine.path), cache_root, routine=True)
     with whole.scratch("check") as folder:
         program = _linked(routine, code, folder)
-        began_s = time.monotonic()
         inside = confined([str(program), routine.function, mode], reads=[program])
         result = capture(inside, apart=True, limit_s=TIMEOUT_S)
-        status = _TIMED_OUT if result.late else plain_status(result.status)
-        checked = judge(routine, mode, status, result.output, time.monotonic() - began_s)
+    checked = judge(_TIMED_OUT if result.late else plain_status(result.status), result.output)
     record.parent.mkdir(parents=True, exist_ok=True)
     whole.write(record, _CHECKED.dump_json(checked))
     return checked
@@ -276,7 +266,7 @@ def require_correct(routines: Iterable[Routine], cache_root: Path) -> None:
             )
 
 
-def judge(routine: Routine, mode: str, status: int, output: str, seconds: float) -> Checked:
+def judge(status: int, output: str) -> Checked:
     """What the checker's exit status (negative: a signal) and its output mean."""
     lines = output[:_MOST_OUTPUT].splitlines()
     violations = [line for line in lines[:-1] if ": " in line]
@@ -290,16 +280,8 @@ def judge(routine: Routine, mode: str, status: int, output: str, seconds: float)
         violations.append(f"died: the program that checks it ended with {why}")
     elif bool(violations) != bool(status):
         violations.append("died: the program that checks it contradicts itself")
-    return Checked(
-        routine=routine.name,
-        function=routine.function,
-        mode=mode,
-        passed=not violations,
-        violations=tuple(violations),
-        cases=int(match[1]) if match else 0,
-        upper_readable="not readable" not in summary,
-        seconds=round(seconds, 3),
-    )
+    cases = int(match[1]) if match else 0
+    return Checked(tuple(violations), cases, "not readable" not in summary)
 
 
 def _linked(routine: Routine, code: Path, folder: Path) -> Path:

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The memory routines of ``kernel/memcpy/``: the header of each, its kernel form, the best of them.
 
-A routine is one assembly file whose first comment block holds ``key: value`` lines. The same
-file becomes ``memcpy_NAME`` in a program and ``memcpy`` in a kernel; see ``routine.h`` there.
-A routine of another function says so (``function: memset``), and its file is ``memset-NAME.S``.
-A person's own file may lie anywhere; it is named by its path.
-"""
+A routine is one assembly file whose first comment holds ``key: value`` lines; the same file becomes
+``memcpy_NAME`` in a program and ``memcpy`` in a kernel, see ``routine.h`` there. One of another
+function is ``memset-NAME.S``; a person's own file may lie anywhere and is named by its path."""
 
 from __future__ import annotations
 

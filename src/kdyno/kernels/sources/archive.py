@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""``tar:FILE`` and ``kernel.org:VERSION``: tar archives, unpacked by the system's tar into a folder
-of their own.
+"""``tar:FILE`` and ``kernel.org:VERSION``, unpacked by the system's tar into a folder of their own.
 
 A release's checksum comes from the kernel project's signed list, read over HTTPS; the list's
-OpenPGP signature itself is not checked. ``$KDYNO_KERNEL_ORG`` names another site of the same
-layout.
-"""
+OpenPGP signature itself is not checked. ``$KDYNO_KERNEL_ORG``: another site of the same layout."""
 
 from __future__ import annotations
 
@@ -106,11 +103,11 @@ def unpack(
             f"{name} is refused: more than {most_bytes / 1e9:,.1f} GB come out of it: more than "
             "kernel source has, or nine tenths of what is free on the disk"
         )
-    why = ""
     if read_bytes < size_bytes:
         raise ToolError(
             f"{name} broke off after {read_bytes:,} of {size_bytes:,} bytes. Run the command again"
         )
+    why = ""
     if status:
         trees.refuse_full(status, stderr)
         # tar's first line is the reason; the others follow from it.
@@ -179,11 +176,11 @@ def from_kernel_org(request: Request) -> Tree:
         wanted = _checksum(request, folder)
 
         def fill(scratch: Path) -> Path:
-            url = f"{folder}/linux-{version}.tar.xz"
+            name = f"linux-{version}.tar.xz"
+            url = f"{folder}/{name}"
             with _opened(url) as response:
                 length = response.headers.get("Content-Length", "")
                 size_bytes = int(length) if length.isdigit() else 0
-                name = url.rpartition("/")[2]
                 source, checksum = unpack(response, size_bytes, name, scratch, request, ToolError)
             if checksum != wanted:
                 raise ToolError(

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""``debian:PACKAGE``: a linux-source package of Debian, its signature checked by apt.
+"""``debian:PACKAGE``: a linux-source package of Debian, its signature and checksums checked by apt.
 
-A private apt does this: its own lists and state, the machine's own mirror, Debian's own keys.
-Nothing of the system's package management is changed, and no privilege is needed. apt itself checks
-the signatures and the checksums.
-"""
+It is a private apt: its own lists and state, the machine's own mirror, Debian's own keys. Nothing
+of the system's package management is changed, and no privilege is needed."""
 
 from __future__ import annotations
 
@@ -199,9 +197,9 @@ def offered(
             failures.append(f"{apt.suites}: {problem}")
             continue
         version = apt.newest(package)
-        if version is not None and exactly in ("", version):
-            return apt, version
         if version is not None:
+            if not exactly:
+                return apt, version
             if exactly in (own := apt.versions(package)):
                 return apt, exactly
             versions += own

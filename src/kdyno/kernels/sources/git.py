@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""``git:DIR_OR_URL#REF``: a commit of a repository. Its identity is the commit's tree hash.
+"""``git:DIR_OR_URL#REF``: a commit of a repository, known by its tree's hash; and commits in order.
 
-The one commit that is wanted is fetched, without history, into a bare repository of kdyno's: from a
-folder into a temporary one, from a URL into one in the cache. Files come out of that by the tree's
-hash alone, so that no setting of the other repository changes them and equal hashes are equal
-files.
-
-A repository on this machine may be somebody else's, and is read only in the sandbox: git obeys a
-repository's own settings (monitors, hooks, filters and helpers are programs that its
-``.git/config`` names), and no option switches all of them off (gitsecurityboundary(7)). What git
-answers from in there is not trusted.
-"""
+What is wanted is fetched into a bare repository of kdyno's, whose settings are nobody's. Another
+one on this machine may be somebody else's and is read only in the sandbox, for its own settings
+name programs (gitsecurityboundary(7)). What git answers from in there is not trusted."""
 
 from __future__ import annotations
 
@@ -114,8 +107,8 @@ def resolve(request: Request) -> Tree:
     try:
         refs = answer(folder, ["for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"])
         try:
-            commit = _hash(answer(folder, [*_VERIFY, f"{spec.ref or 'HEAD'}^{{commit}}"]))
-        except ToolError as problem:
+            commit = commit_of(folder, spec.ref or "HEAD")
+        except UsageError as problem:
             raise _no_ref(spec, refs) from problem
         claimed = _hash(answer(folder, [*_VERIFY, f"{commit}^{{tree}}"]))
     except ToolError as problem:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Trees of kernel source in the cache: pristine, and each whole or absent, however many processes
-want it or are killed.
+"""Trees of kernel source in the cache: pristine, and each whole or absent, whoever is killed.
 
 ``trees/KEY/{tree/,manifest,tree.json}`` are finished trees, ``trees/kdyno-tree-*`` unfinished ones,
-``locks/KEY`` is held during a fetch, ``sources/KIND/*.json`` record the tree of each source.
-"""
+``locks/KEY`` is held during a fetch, ``sources/KIND/*.json`` record the tree of each source."""
 
 # Paths are strings here: with 96,000 of them, Path objects would take most of the time.
 # ruff: noqa: PTH101, PTH115, PTH117, PTH118, PTH120, PTH123
