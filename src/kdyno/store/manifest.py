@@ -129,7 +129,7 @@ class Manifest(Record):
     whole: dict[Text, Text] = Field(default_factory=dict, max_length=10_000)
     """suite/case → why the guests of a group did it whole, one after the other."""
     overrides: dict[Name, Any] = Field(default_factory=dict, max_length=100)
-    """What the command line changed against the file; see experiment/overrides.py."""
+    """What the command line changed against the file; see experiment/loader.py."""
     state: State = "running"
     stopped: Text = ""
     """Why measuring ended."""
