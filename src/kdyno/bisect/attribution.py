@@ -26,7 +26,6 @@ from kdyno.experiment.model import ConfigFragment, Experiment, Variant
 from kdyno.kernels import compiler, installed, source
 from kdyno.kernels.build import Report, configure_all
 from kdyno.kernels.config import LostOptions, parse_line
-from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import recipe_of
 from kdyno.kernels.sources.tree import Progress, Tree
 from kdyno.measure.vocabulary import vocabulary
@@ -37,7 +36,7 @@ from kdyno.suites.catalogue import Catalogue
 FACTORS = ("source", "config", "compiler")
 FIRST, SECOND = "first", "second"
 CASES = ("unixbench/syscall", "unixbench/pipe", "unixbench/context1", "unixbench/spawn")
-"""Of a comparison that names none."""
+"""Where none is named."""
 _ROUNDS = 8
 """Options that are lost take along those that depend on them."""
 _GUEST = (
@@ -64,14 +63,8 @@ class Side:
     name: str
     """As it was named, such as debian:linux-image-amd64."""
     arch: str
-    source: str
-    config: tuple[str, ...]
-    """Lines."""
-    compiler: str
-
-    @property
-    def parts(self) -> dict[str, object]:
-        return {"source": self.source, "config": self.config, "compiler": self.compiler}
+    parts: Mapping[str, Any]
+    """Source, lines of the configuration, compiler."""
 
 
 @dataclass(frozen=True)
@@ -99,28 +92,26 @@ class Attribution:
 
 
 def side(name: str, own_source: str | None, cache: Path, progress: Progress) -> Side:
-    """Fetch an image and say what it was built from. UsageError where that is not known."""
+    """Fetch an image and say what it was built from: a Debian package from its source package in
+    the same version. UsageError where that is not known."""
     image = installed.fetch(installed.parse(name), cache, progress)
-    text = image.config.read_text(encoding="utf-8", errors="replace")
-    words = str(image.build["inputs"]["compiler"]).split()
-    program = words[0] if words else "gcc"
+    words = str(image.build["inputs"]["compiler"]).split() or ["gcc"]
     try:
-        compiler.identify(program)
+        compiler.identify(words[0])
     except UsageError as problem:
         raise UsageError(f"{name} was built by {' '.join(words)!r}: {problem}") from problem
-    return Side(name, image.arch, own_source or _source_of(name, image), rebuildable(text), program)
-
-
-def _source_of(name: str, image: Image) -> str:
-    """The source package of a Debian package, in the same version."""
     package = _PACKAGE.fullmatch(str(image.build.get("package", "")))
     series = re.match(r"\d+\.\d+", image.version)
-    if package is None or series is None:
+    if own_source is None and package is not None and series is not None:
+        own_source = f"debian:linux-source-{series[0]}={package[1]}"
+    if own_source is None:
         raise UsageError(
             f"{name}: which source is it from? Name the sources of both images: --source SOURCE "
             "--source SOURCE, in the order of the images"
         )
-    return f"debian:linux-source-{series[0]}={package[1]}"
+    config = rebuildable(image.config.read_text(encoding="utf-8", errors="replace"))
+    parts = {"source": own_source, "config": config, "compiler": words[0]}
+    return Side(name, image.arch, parts)
 
 
 def rebuildable(config: str) -> tuple[str, ...]:
@@ -153,42 +144,41 @@ def experiment_of(
             f"{first.name} is of arch {first.arch}, {second.name} of {second.arch}: no part of one "
             "can be built into the other"
         )
-    if _release(first.compiler) == _release(second.compiler):
-        second = replace(second, compiler=first.compiler)  # gcc-12, by a longer name
-        sides = (first, second)
-    factors = tuple(name for name in FACTORS if first.parts[name] != second.parts[name])
+    programs = [compiler.identify(own.parts["compiler"]).version for own in sides]
+    if programs[0].partition(" ")[2] == programs[1].partition(" ")[2]:  # gcc-12, by a longer name
+        same = {**second.parts, "compiler": first.parts["compiler"]}
+        sides = (first, replace(second, parts=same))
+    parts = [own.parts for own in sides]
+    factors = tuple(name for name in FACTORS if parts[0][name] != parts[1][name])
     if not factors:
         raise UsageError(
             f"{first.name} and {second.name} have the same source, config and compiler"
         )
     notes = [
-        f"{name}: the same in both, {first.parts[name]}"
+        f"{name}: the same in both, {parts[0][name]}"
         for name in FACTORS
         if name not in factors and name != "config"
     ]
     variants: dict[str, dict[str, Any]] = {
         name: {"image": own.name} for name, own in zip((FIRST, SECOND), sides, strict=True)
     }
-    sources = dict.fromkeys(own.source for own in sides)
+    sources = dict.fromkeys(own["source"] for own in parts)
     trees = {name: source.fetch(source.parse(name), cache, progress) for name in sources}
     for cell in product((0, 1), repeat=len(factors)):
         whose = dict(zip(factors, cell, strict=True))
-        own = {name: sides[whose.get(name, 0)].parts[name] for name in FACTORS}
-        name = _name(whose)
-        variant = Variant(
-            name=name, source=str(own["source"]), arch=first.arch, compiler=str(own["compiler"])
-        )
-        wanted = sides[whose.get("config", 0)].config
-        lines = _kept(variant, trees[variant.source], wanted, cache, report)
-        if len(lines) < len(wanted):
-            lost = len(wanted) - len(lines)
+        own = {name: parts[whose.get(name, 0)][name] for name in FACTORS}
+        name = "+".join(f"{factor}-{(FIRST, SECOND)[side]}" for factor, side in whose.items())
+        keys = {key: own[key] for key in ("source", "compiler")}
+        variant = Variant(name=name, arch=first.arch, **keys)
+        lines = _kept(variant, trees[variant.source], own["config"], cache, report)
+        if lost := len(own["config"]) - len(lines):
+            total = len(own["config"])
             notes.append(
-                f"{name}: {lost} of {len(wanted)} options fall away: of modules, or unknown here"
+                f"{name}: {lost} of {total} options fall away: of modules, or unknown here"
             )
         file = folder / f"{name}.config"
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        keys = {"source": own["source"], "compiler": own["compiler"], "config": [str(file)]}
-        variants[name] = keys
+        variants[name] = {**keys, "config": [str(file)]}
     tables: dict[str, list[str]] = {}
     for case in cases:
         suite, _, own_name = case.partition("/")
@@ -203,13 +193,7 @@ def experiment_of(
         "suite": [{"name": suite, "cases": own} for suite, own in tables.items()],
         "measure": {"metric": "instructions"},
     }
-    words = vocabulary(suites)
-    return loader.parse(toml(data), "kdyno compare", folder, words), tuple(notes)
-
-
-def _release(program: str) -> str:
-    """Of a compiler: what it says of itself behind its name."""
-    return compiler.identify(program).version.partition(" ")[2]
+    return loader.parse(toml(data), "kdyno compare", folder, vocabulary(suites)), tuple(notes)
 
 
 def _kept(
@@ -229,13 +213,8 @@ def _kept(
     raise ToolError(f"{variant.name}: its configuration does not come to rest")
 
 
-def _name(levels: Mapping[str, int]) -> str:
-    """Of a combination's variant: source-first+config-second."""
-    return "+".join(f"{factor}-{(FIRST, SECOND)[own]}" for factor, own in levels.items())
-
-
 def _levels(name: str) -> dict[str, int]:
-    """The other way round. UsageError for what is no such name."""
+    """Of a combination, by its variant's name. UsageError for what is no such name."""
     matches = [_LEVEL.fullmatch(part) for part in name.split("+")]
     if not all(matches):
         raise UsageError(f"variant {name!r}: this run was not made by `kdyno compare --attribute`")
@@ -268,21 +247,23 @@ def attributions(verdict: Verdict) -> list[Attribution]:
         total = own.get(SECOND)
         if total is None or total.baseline_value is None or total.paired_value is None:
             continue
-        built: dict[Cell, float] = {}
-        missing = []
-        for name, levels in cells.items():
-            value = own[name].paired_value if name in own else None
-            if value is None:
-                missing.append(f"{name}: {verdict.failed.get(name, 'no figure')}")
-            else:
-                built[tuple(levels.values())] = value
+        values = {name: own[name].paired_value if name in own else None for name in cells}
+        built = {
+            tuple(cells[name].values()): value
+            for name, value in values.items()
+            if value is not None
+        }
+        missing = [
+            f"{name}: {verdict.failed.get(name, 'no figure')}"
+            for name, value in values.items()
+            if value is None
+        ]
         factors = next(iter(cells.values()), {})
-        parts = None if missing else dict(zip(factors, shares(built), strict=True))
         results.append(
             Attribution(
                 *(suite, case, total.unit, total.baseline_value, total.paired_value),
                 exact=all(effect.exact for effect in own.values()),
-                shares=parts,
+                shares=None if missing else dict(zip(factors, shares(built), strict=True)),
                 why_not="; ".join(missing),
             )
         )
@@ -294,9 +275,8 @@ def table(results: Sequence[Attribution], question: str) -> str:
     factors = next((list(each.shares) for each in results if each.shares is not None), [])
     columns = ("total", *factors, "remains")
     width = max([len(f"{each.suite}/{each.case} ~") for each in results], default=4) + 2
-    unit = results[0].unit if results else ""
-    lines = [question, "", f"{unit:{width}}"]
-    lines[-1] += "".join(f"{name:>11}" for name in (FIRST, SECOND, *columns))
+    head = "".join(f"{name:>11}" for name in (FIRST, SECOND, *columns))
+    lines = [question, "", f"{results[0].unit if results else '':{width}}{head}"]
     for each in results:
         name = f"{each.suite}/{each.case}{'' if each.exact else ' ~'}"
         start = f"{name:{width}}{each.first:11.1f}{each.second:11.1f}"
@@ -320,13 +300,5 @@ def _signed(value: float) -> str:
 
 def data(results: Sequence[Attribution], question: str, run: str) -> dict[str, Any]:
     """JSON values of it all."""
-    cases = [
-        {
-            **{name: value for name, value in vars(each).items() if name != "shares"},
-            "shares": None if each.shares is None else dict(each.shares),
-            "total": each.total,
-            "remains": each.remains,
-        }
-        for each in results
-    ]
+    cases = [{**vars(each), "total": each.total, "remains": each.remains} for each in results]
     return {"question": question, "run": run, "cases": cases}
