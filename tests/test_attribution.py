@@ -9,14 +9,14 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno, effect, kdyno, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kdyno.bisect import attribution
 from kdyno.bisect.attribution import Attribution, attributions, rebuildable, shares, table
 from kdyno.errors import UsageError
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Verdict
 
 __all__ = ["kdyno"]
 
@@ -28,36 +28,15 @@ CELLS = {
 }
 
 
-def effect(variant: str, value: float, first: float = 101.0) -> Effect:
-    return Effect(
-        suite="unixbench",
-        case="pipe",
-        variant=variant,
-        unit="instructions",
-        better="lower",
-        baseline_value=first,
-        value=value,
-        ratio=value / first,
-        ci=(value / first, value / first),
-        blocks=3,
-        verdict="slower",
-        exact=True,
-    )
-
-
-def verdict(values: Mapping[str, float], failed: Mapping[str, str] | None = None) -> Verdict:
-    effects = [effect(variant, value) for variant, value in values.items()]
-    return Verdict.model_validate(
-        {
-            "experiment": "attribution",
-            "question": "Why?",
-            "baseline": "first",
-            "confidence": 0.95,
-            "boots": {},
-            "failed": dict(failed or {}),
-            "effects": effects,
-        }
-    )
+def judged(values: Mapping[str, float], failed: Mapping[str, str] | None = None) -> Verdict:
+    """Counts of ``first``, 101, and of the others."""
+    effects = []
+    for variant, value in values.items():
+        ratio = value / 101.0
+        about = {"variant": variant, "unit": "instructions", "better": "lower", "exact": True}
+        about |= {"baseline_value": 101.0, "value": value, "ci": (ratio, ratio)}
+        effects.append(effect("pipe", "slower", ratio, **about))
+    return verdict(*effects, baseline="first", failed=failed or {})
 
 
 def test_a_share_is_what_changing_the_factor_adds_in_all_orders() -> None:
@@ -78,7 +57,7 @@ def test_shares_add_up_to_the_whole(values: list[float]) -> None:
 
 
 def test_total_is_shares_and_what_remains() -> None:
-    (own,) = attributions(verdict({"second": 123.0, **CELLS}))
+    (own,) = attributions(judged({"second": 123.0, **CELLS}))
     assert own.shares == pytest.approx({"source": 13.0, "config": 7.0}, rel=1e-6)
     assert own.total == pytest.approx(22.0)
     assert own.remains == pytest.approx(2.0)
@@ -98,7 +77,7 @@ def test_a_combination_that_failed_leaves_the_total_alone() -> None:
     values = {"second": 123.0, **CELLS}
     del values["source-second+config-first"]
     why = {"source-second+config-first": "does not build"}
-    (own,) = attributions(verdict(values, why))
+    (own,) = attributions(judged(values, why))
     assert own.total == pytest.approx(22.0)
     assert own.shares is None
     assert own.remains is None
@@ -107,7 +86,7 @@ def test_a_combination_that_failed_leaves_the_total_alone() -> None:
 
 def test_another_run_is_refused() -> None:
     with pytest.raises(UsageError, match=r"variant 'mine'.*not made by .*--attribute"):
-        attributions(verdict({"second": 1.0, "mine": 2.0}))
+        attributions(judged({"second": 1.0, "mine": 2.0}))
 
 
 def test_what_is_not_the_same_in_every_boot_is_marked() -> None:

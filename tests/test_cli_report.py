@@ -31,26 +31,14 @@ def test_last_is_the_newest_and_a_run_goes_by_part_of_its_name(kdyno: Kdyno, run
     assert len(listed) == 2 and listed[0].split()[:2] == [old.name, "finished"]
 
 
-def test_json_on_stdout_is_the_stored_verdict_and_nothing_else(kdyno: Kdyno, runs: Path) -> None:
+def test_where_a_report_goes(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
     judged = verdict(FASTER, SLOWER)
     stored(runs, judged)
     said = kdyno("report", "last", "--json", "-")
-    assert said.status == 0 and said.err == ""
-    assert Verdict.from_json(said.out) == judged
-    assert json.loads(said.out)["schema"] == 1
-
-
-def test_json_to_a_file_leaves_the_table_on_stdout(
-    kdyno: Kdyno, runs: Path, tmp_path: Path
-) -> None:
-    stored(runs, verdict(FASTER))
+    assert (said.status, said.err) == (0, "") and Verdict.from_json(said.out) == judged
     said = kdyno("report", "last", "--json", tmp_path / "v.json")
     assert "faster" in said.out
-    assert json.loads((tmp_path / "v.json").read_text())["experiment"] == "tiny"
-
-
-def test_the_file_name_says_the_format(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
-    stored(runs, verdict(FASTER))
+    assert json.loads((tmp_path / "v.json").read_text())["schema"] == 1
     said = kdyno("report", "last", "-o", tmp_path / "x.md")
     assert (said.status, said.out, said.err) == (0, "", f"written: {tmp_path / 'x.md'}\n")
     assert (tmp_path / "x.md").read_text().startswith("## tiny")
@@ -73,14 +61,11 @@ def test_a_format_that_cannot_be(
     assert said.status == 2 and said.out == "" and told in said.err
 
 
-def test_no_run_at_all(kdyno: Kdyno, runs: Path) -> None:
+def test_no_run_an_absent_one_and_one_that_is_ambiguous(kdyno: Kdyno, runs: Path) -> None:
     said = kdyno("report", "last")
     told = f"kdyno: last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one\n"
     assert (said.status, said.err) == (2, told)
     assert kdyno("list", "runs").out == "  none\n"
-
-
-def test_an_absent_run_and_one_that_is_ambiguous(kdyno: Kdyno, runs: Path) -> None:
     names = [stored(runs, verdict(FASTER)).name for _ in range(2)]
     said = kdyno("report", "tinny")
     assert said.status == 2 and "tinny: no such run" in said.err and "kdyno list runs" in said.err

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno, effect, kdyno, verdict
 
 from kdyno.cli import doctor
 from kdyno.cli.doctor import Precision, against_itself, precisions
@@ -17,7 +17,7 @@ from kdyno.machines import emulator
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root
 from kdyno.store.run import Run
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Effect
 
 __all__ = ["kdyno"]
 
@@ -35,35 +35,22 @@ def test_where_it_cannot_be_it_says_why_and_what_else_there_is(
     assert kdyno("doctor", "--kvm", "--on", "local").status == 2
 
 
-def effect(case: str, ci: tuple[float, float] | None, variant: str = "stock.copy") -> Effect:
-    return Effect(
-        suite="unixbench",
-        case=case,
-        variant=variant,
-        unit="loops/s",
-        better="higher",
-        baseline_value=1.0,
-        value=1.0,
-        ratio=1.0,
-        ci=None,
-        ci_raw=ci,
-        blocks=8 if ci else 5,
-        verdict="inconclusive",
-    )
+def copied(case: str, ci: tuple[float, float] | None, variant: str = "stock.copy") -> Effect:
+    more = {"variant": variant, "ci_raw": ci, "blocks": 8 if ci else 5}
+    return effect(case, "inconclusive", 1.0, **more)
 
 
 def test_precision_is_half_of_the_interval_of_no_difference(
     kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    effects = [effect("pipe", (0.98, 0.98 * 1.0404)), effect("spawn", None)]
-    effects.append(effect("pipe", (2.0, 3.0), "mine"))
-    values = {"experiment": "x", "baseline": "stock", "boots": {}, "copy_of_baseline": "stock.copy"}
-    verdict = Verdict(effects=tuple(effects), **values)  # type: ignore[arg-type]
-    pipe, spawn = precisions(verdict)
+    effects = [copied("pipe", (0.98, 0.98 * 1.0404)), copied("spawn", None)]
+    effects.append(copied("pipe", (2.0, 3.0), "mine"))
+    pipe, spawn = precisions(verdict(*effects, copy_of_baseline="stock.copy"))
     assert pipe.half_width == pytest.approx(0.02)
     assert (pipe.case, pipe.groups, pipe.differs) == ("pipe", 8, False)
     assert spawn == Precision("spawn", 5, None, False)
-    (other,) = precisions(verdict.model_copy(update={"effects": (effect("pipe", (1.01, 1.02)),)}))
+    differing = copied("pipe", (1.01, 1.02))
+    (other,) = precisions(verdict(differing, copy_of_baseline="stock.copy"))
     assert other.differs
 
     monkeypatch.setattr(emulator, "missing", lambda: None)
@@ -72,10 +59,10 @@ def test_precision_is_half_of_the_interval_of_no_difference(
     for own, status, words in (
         (effects, 1, "spawn        no interval: 5 groups, and six are needed\n"),
         (effects[:1], 0, "pipe         ±2.00 %, 8 groups\n"),
-        ([effect("pipe", (1.01, 1.02))], 1, "DIFFERS"),
+        ([differing], 1, "DIFFERS"),
         ([], 1, ""),
     ):
-        judged = verdict.model_copy(update={"effects": tuple(own)})
+        judged = verdict(*own, copy_of_baseline="stock.copy")
         monkeypatch.setattr(doctor, "against_itself", lambda *_, judged=judged: (run, judged))
         said = kdyno("doctor", "--kvm")
         assert said.status == status and words in said.out

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno, effect, kdyno
 
 from benchmarks.simulation.synthetic import normal
 from benchmarks.watch import COMMITS, NIGHTS, STEPS, noise, replay, watcher
@@ -25,7 +25,7 @@ from kdyno.errors import BuildError, ToolError
 from kdyno.experiment.model import Experiment
 from kdyno.store import watch as store
 from kdyno.store.run import Run
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Verdict
 from kdyno.store.watch import Alarm, Watch
 
 __all__ = ["kdyno"]
@@ -138,22 +138,9 @@ class World:
                 ratio = speeds[variant] / speeds[baseline] if case == "pipe" else 1.0
                 low, high = ratio * (1 - self.unsure), ratio * (1 + self.unsure)
                 word = "faster" if low > 1 else "slower" if high < 1 else "equivalent"
-                effects.append(
-                    Effect(
-                        suite="unixbench",
-                        case=case,
-                        variant=variant,
-                        unit="lps",
-                        better="higher",
-                        baseline_value=1.0,
-                        value=ratio,
-                        ratio=ratio,
-                        ci=(low, high),
-                        blocks=20,
-                        verdict=word,
-                        p_value=1e-5 if word != "equivalent" else 0.6,
-                    )
-                )
+                p_value = 1e-5 if word != "equivalent" else 0.6
+                more = {"variant": variant, "ci": (low, high), "blocks": 20, "p_value": p_value}
+                effects.append(effect(case, word, ratio, **more))
         return Verdict(experiment="x", baseline=baseline, boots={}, effects=tuple(effects))
 
     def within(self, _run: Run, against: str, variant: str) -> Verdict:
