@@ -32,7 +32,8 @@ def _offered(place: str) -> Callable[[typer.Context, str], list[str]] | None:
 
     def offer(ctx: typer.Context, begun: str) -> list[str]:
         try:
-            words = deferred(place)(ctx, begun)
+            function = deferred(place if ":" in place else f"kdyno.verbs.subject:{place}")
+            words = function(ctx, begun)
             return [word for word in words if word.startswith(begun) and _PLAIN.fullmatch(word)]
         except Exception:  # a traceback would end up on the person's command line
             return []
@@ -42,8 +43,8 @@ def _offered(place: str) -> Callable[[typer.Context, str], list[str]] | None:
 
 def option(words: str, help: str, default: Any = ..., offer: str = "", **more: Any) -> Any:
     """``words``: flags, and what stands for the value: "-o --output FILE". ``default``: none where
-    it must be given, or in Annotated. ``offer``: the MODULE:NAME of a function that has the words
-    to complete; ``more``: as typer's."""
+    it must be given, or in Annotated. ``offer``: a function that has the words to complete, of
+    ``subject.py``, else MODULE:NAME; ``more``: as typer's."""
     flags = [word for word in words.split() if word.startswith("-")]
     more["metavar"] = " ".join(word for word in words.split() if word not in flags) or None
     return typer.Option(default, *flags, help=help, autocompletion=_offered(offer), **more)
@@ -97,8 +98,7 @@ def flat(verb: Callable[..., int]) -> Callable[..., int]:
     return call
 
 
-_OFFERS = "kdyno.verbs.subject:"
-RUN_NAMES = f"{_OFFERS}run_names"
+RUN_NAMES = "run_names"
 
 
 def _waived(given: bool) -> bool:
@@ -110,8 +110,7 @@ def _waived(given: bool) -> bool:
 
 Json = Annotated[str | None, option("--json FILE", "Write the result as JSON; - is stdout.")]
 ExperimentFile = Annotated[
-    Path | None,
-    argument("EXPERIMENT", "Experiment file (TOML).", offer=f"{_OFFERS}experiment_files"),
+    Path | None, argument("EXPERIMENT", "Experiment file (TOML).", offer="experiment_files")
 ]
 RunNames = Annotated[list[str], argument("RUN", "Runs: path, name, or last.", offer=RUN_NAMES)]
 Output = Annotated[str | None, option("-o --output FILE", "Write there.")]
@@ -131,17 +130,11 @@ Jobs = Annotated[int | None, option("-j --jobs N", "Parallel jobs of a kernel bu
 Refresh = Annotated[bool, option("--refresh", "Fetch newer packages and branches of the sources.")]
 Variants = Annotated[
     list[str] | None,
-    option(
-        "--variant NAME", "Only this variant (may be repeated).", offer=f"{_OFFERS}variant_names"
-    ),
+    option("--variant NAME", "Only this variant (may be repeated).", offer="variant_names"),
 ]
 Cases = Annotated[
     list[str] | None,
-    option("--case CASE", "Only these cases; patterns allowed.", offer=f"{_OFFERS}case_names"),
-]
-MaxMinutes = Annotated[
-    float | None,
-    option("--max-minutes MINUTES", "At most this many minutes of measuring.", min=0.05),
+    option("--case CASE", "Only these cases; patterns allowed.", offer="case_names"),
 ]
 Metric = Annotated[
     str | None,
@@ -174,7 +167,9 @@ class Extent(Bundle):
     max_boots: int | None = option(
         "--max-boots N", "At most this many boots of each variant.", None, min=1
     )
-    max_minutes: MaxMinutes = None
+    max_minutes: float | None = option(
+        "--max-minutes MINUTES", "At most this many minutes of measuring.", None, min=0.05
+    )
     precision: str | None = option(
         "--precision SHARE", 'Half-width at which measuring stops, such as "0.5%".', None
     )
