@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TextIO
 
 from rich.table import Table
@@ -48,7 +48,7 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
     variants = groups(verdict)
     if variants:
         yield ""
-        yield from _tables(verdict, variants, width, screen.unicode)
+        yield from _tables(verdict, variants, width)
     if (values := tables.values(verdict)) is not None:
         yield from ("", values)
     if (of_cases := tables.groups(verdict)) is not None:
@@ -74,13 +74,11 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
         yield table
 
 
-def _tables(
-    verdict: Verdict, variants: Sequence[Group], width: int, unicode: bool
-) -> Iterator[Part]:
+def _tables(verdict: Verdict, variants: Sequence[Group], width: int) -> Iterator[Part]:
     """One for each variant and suite, with the same columns, so that they line up."""
     effects = [effect for group in variants for effect in group.effects]
     named = len({effect.suite for effect in effects}) > 1
-    layout = _layout(verdict, effects, width, 2 if named else 1, unicode)
+    layout = _layout(verdict, effects, width, 2 if named else 1)
     yield replace(layout, grid=replace(layout.grid, items=()))
     for group in variants:
         against = "itself (A/A)" if group.is_copy else plain.short(verdict.baseline)
@@ -95,9 +93,7 @@ def _tables(
             yield replace(layout, grid=replace(layout.grid, items=rows), heads=False)
 
 
-def _layout(
-    verdict: Verdict, items: list[Effect], width: int, indent: int, unicode: bool
-) -> Layout:
+def _layout(verdict: Verdict, items: list[Effect], width: int, indent: int) -> Layout:
     """Columns in the order of their worth, and a chart where there is room for it."""
     before = "baseline value effect instructions interval"
     after = effects.columns(verdict, items, "verdict floor blocks")
@@ -113,65 +109,46 @@ def _layout(
     if space not in layout.grid.columns:
         return layout
     at = layout.grid.columns.index(space)
-    marks = tuple("│┊─●◂▸" if unicode else "|:-o<>")
-    odd = min(_CHART_LEAST + layout.left, _CHART_MOST) - 1 | 1
-    scale = Scale(effects.limit(verdict), odd, verdict.equivalent, marks)
+    room = min(_CHART_LEAST + layout.left, _CHART_MOST) - 1 | 1  # odd: 1 is in the middle
+    half = effects.limit(verdict)
+    decimals = 0 if half >= 0.02 else 1 if half >= 0.001 else 2
+    low, high = (figures.percent(side * half, decimals=decimals) for side in (-1, 1))
+    axis = f"{low.ljust(room // 2)}0"
 
     def picture(effect: Effect) -> Cell:
         style = STYLES[effect.verdict].removeprefix("bold ")
-        return Cell(scale.draw(effect), style=style)
+        return Cell(_plot(effect, half, verdict.equivalent, room), style=style)
 
     chosen, widths = list(layout.grid.columns), list(layout.widths)
-    chosen[at], widths[at] = Column(scale.axis(), picture), scale.width
+    chosen[at], widths[at] = Column(axis + high.rjust(room - len(axis)), picture), room
     return replace(layout, grid=replace(layout.grid, columns=chosen), widths=widths)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Intervals plotted with characters, on the same scale in all rows; 1 is in the middle."""
+def _plot(effect: Effect, half: float, equivalent: float, width: int) -> str:
+    """The interval in characters, 1 ± half from edge to edge; arrows mark what lies outside."""
 
-    limit: float
-    """Distance of ratio − 1 from the middle to either edge."""
-    width: int
-    """Columns, odd."""
-    equivalent: float
-    marks: Sequence[str]
-    """The characters of 1, the band, a line, a dot, and arrows to the left and the right."""
-
-    def column(self, ratio: float) -> int:
+    def column(ratio: float) -> int:
         """0 … width − 1; −1 and width lie outside."""
-        middle = self.width // 2
-        column = middle + round((ratio - 1.0) / self.limit * middle)
-        return max(-1, min(self.width, column))
+        return max(-1, min(width, width // 2 + round((ratio - 1.0) / half * (width // 2))))
 
-    def draw(self, effect: Effect) -> str:
-        """The row's picture. Arrows mark what lies outside."""
-        one, band, line, dot, left, right = self.marks
-        cells = [" "] * self.width
-        for edge in (1.0 - self.equivalent, 1.0 + self.equivalent):
-            if 0 <= (column := self.column(edge)) < self.width:
-                cells[column] = band
-        cells[self.width // 2] = one
-        points = [self.column(end) for end in effect.ci or effect.ci_raw or ()]
-        if points:
-            for column in range(max(points[0], 0), min(points[1], self.width - 1) + 1):
-                cells[column] = line
-        if effect.ratio is not None:
-            points.append(self.column(effect.ratio))
-            if 0 <= points[-1] < self.width:
-                cells[points[-1]] = dot
-        if min(points, default=0) < 0:
-            cells[0] = left
-        if max(points, default=0) >= self.width:
-            cells[-1] = right
-        return "".join(cells)
-
-    def axis(self) -> str:
-        """What stands above or below: both ends and the middle."""
-        decimals = 0 if self.limit >= 0.02 else 1 if self.limit >= 0.001 else 2
-        low, high = (figures.percent(side * self.limit, decimals=decimals) for side in (-1, 1))
-        line = low.ljust(self.width // 2) + "0"
-        return line + high.rjust(self.width - len(line))
+    cells = [" "] * width
+    for edge in map(column, (1.0 - equivalent, 1.0 + equivalent)):
+        if 0 <= edge < width:
+            cells[edge] = "┊"
+    cells[width // 2] = "│"
+    points = [column(end) for end in effect.ci or effect.ci_raw or ()]
+    if points:
+        low, high = max(points[0], 0), min(points[1], width - 1)
+        cells[low : high + 1] = "─" * (high + 1 - low)
+    if effect.ratio is not None:
+        points.append(column(effect.ratio))
+        if 0 <= points[-1] < width:
+            cells[points[-1]] = "●"
+    if min(points, default=0) < 0:
+        cells[0] = "◂"
+    if max(points, default=0) >= width:
+        cells[-1] = "▸"
+    return "".join(cells)
 
 
 def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str]]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
 
 from kdyno.errors import KdynoError
 from kdyno.report import plain
@@ -15,7 +14,6 @@ from kdyno.report.sentence import answer
 from kdyno.store.boot import plain_name
 from kdyno.store.database.tables import Facts, facts_of, kernels_of, scores_in
 from kdyno.store.database.tables import Kernel as Row
-from kdyno.store.manifest import MachineInfo
 from kdyno.store.run import Run
 from kdyno.store.samples import Score
 
@@ -48,11 +46,10 @@ class Summary:
     question: str = ""
     answer: str = ""
     baseline: str = ""
-    kind: str = ""
     machine: str = ""
     """For people; "" where it is not known."""
     machine_key: str = ""
-    """Equal for runs that may be compared, as far as memory does not matter."""
+    """Equal for runs whose scores are one series."""
     kernels: Mapping[str, Kernel] | None = None
     counts: Mapping[str, int] | None = None
     """Verdict → effects."""
@@ -104,34 +101,30 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
     words = answer(verdict) if verdict else ""
     facts = facts_of(manifest, verdict, "", run.name, "")
     facts = replace(facts, state=state, reason=reason, answer=words, damaged=damaged)
-    return _summary(facts, manifest.host, manifest.machine, kernels, scores), evidence
+    return _summary(facts, kernels, scores, manifest.machine.scattered), evidence
 
 
 def of_rows(facts: Facts, kernels: Iterable[Row], scores: Iterable[Score]) -> Summary:
     """Of a run in the shared store: what ``summarize`` finds in its folder, without reading it."""
-    host = {name: getattr(facts, name) for name in ("cpu_model", "host_arch", "cpus")}
-    guest = MachineInfo(
-        kind=facts.kind or "uml",
-        memory_bytes=facts.guest_memory_bytes or 0,
-        cpus=facts.guest_cpus or 1,
-        emulator=facts.emulator,
-    )
     if facts.state == "running":
         facts = replace(facts, state="interrupted")
-    host["memory_bytes"] = facts.memory_bytes
-    return _summary(facts, host, guest, kernels, scores)
+    return _summary(facts, kernels, scores)
 
 
 def _summary(
-    facts: Facts,
-    host: Mapping[str, Any],
-    guest: MachineInfo,
-    kernels: Iterable[Row],
-    scores: Iterable[Score],
+    facts: Facts, kernels: Iterable[Row], scores: Iterable[Score], scattered: bool = False
 ) -> Summary:
     text = plain.sentence
     odd = f"{facts.damaged} of its boots are damaged" if facts.damaged else ""
     outside = "without the sandbox" if facts.outside else ""
+    parts = [facts.cpu_model or facts.host_arch or "an unknown machine"]
+    parts += [] if facts.cpus is None else [f"{facts.cpus:.0f} CPUs"]
+    parts += [] if facts.memory_bytes is None else [f"{facts.memory_bytes / 2**30:.0f} GiB"]
+    kind = f"{facts.kind} ({facts.emulator})" if facts.emulator else facts.kind
+    # As ``kdyno compare`` distinguishes machines. The host's memory is not in it: a kernel keeps
+    # some for itself, so that the total differs a little between kernels.
+    machine = (facts.kind, facts.emulator, facts.cpu_model, facts.host_arch, facts.cpus)
+    guest = (facts.guest_memory_bytes, facts.guest_cpus, scattered)
     return Summary(
         name=text(facts.name),
         page=page_name(facts.name),
@@ -142,9 +135,8 @@ def _summary(
         question=text(facts.question),
         answer=text(facts.answer),
         baseline=text(facts.baseline),
-        kind=guest.kind,
-        machine=_machine(host, guest),
-        machine_key=_machine_key(host, guest),
+        machine=text(f"{kind} on {', '.join(parts)}"),
+        machine_key=sha256(repr((machine, guest)).encode("utf-8", "replace")).hexdigest()[:12],
         kernels={
             text(kernel.variant): Kernel(text(kernel.version), kernel.digest[:12])
             for kernel in kernels
@@ -153,27 +145,6 @@ def _summary(
         scores=tuple(map(_safe, scores)),
         has_report=facts.judged,
     )
-
-
-def _machine(host: Mapping[str, Any], guest: MachineInfo) -> str:
-    """``uml on AMD EPYC, 2 CPUs, 24 GiB``."""
-    parts = [str(host.get("cpu_model") or host.get("host_arch") or "an unknown machine")]
-    if isinstance(cpus := host.get("cpus"), float):
-        parts.append(f"{cpus:.0f} CPUs")
-    if isinstance(memory := host.get("memory_bytes"), float):
-        parts.append(f"{memory / 2**30:.0f} GiB")
-    kind = f"{guest.kind} ({guest.emulator})" if guest.emulator else guest.kind
-    return plain.sentence(f"{kind} on {', '.join(parts)}")
-
-
-def _machine_key(host: Mapping[str, Any], guest: MachineInfo) -> str:
-    """As ``kdyno compare`` distinguishes machines. Memory is not in it: a kernel keeps some for
-    itself, so that the total differs a little between kernels."""
-    own: tuple[object, ...] = (guest.memory_bytes, guest.cpus) if guest.built else ()
-    own += (guest.emulator,) if guest.emulator else ()
-    own += ("scattered",) if guest.scattered else ()
-    facts = (guest.kind, host.get("cpu_model"), host.get("host_arch"), host.get("cpus"), own)
-    return sha256(repr(facts).encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def _safe(score: Score) -> Score:
