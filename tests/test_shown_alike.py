@@ -17,12 +17,9 @@ from test_html import Page
 from test_report_sentence import one
 
 from kdyno import labs
-from kdyno.report import figures, gate
-from kdyno.report.charts.panels import effects_panel
-from kdyno.report.effects import limit
+from kdyno.report import gate
 from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporters
-from kdyno.report.groups import groups
 from kdyno.report.page import builds_section
 from kdyno.report.scores import values_of
 from kdyno.report.sentence import answer
@@ -93,22 +90,6 @@ def test_the_sentence_and_the_gate() -> None:
         "20 boots of each."
     )
     assert gate.exit_status(WHOLE, ["slower"]) == 0
-
-
-@pytest.mark.parametrize(("ratio", "side"), [(0.35, -1), (1.65, 1)])
-def test_an_arrow_of_a_narrow_chart_lies_beside_its_name_and_has_its_figure(
-    ratio: float, side: int
-) -> None:
-    effects = (one("far", ratio, "slower"), *(one(f"c{n}", 1.01, "faster") for n in range(9)))
-    verdict = WHOLE.model_copy(update={"effects": effects})
-    (group,) = groups(verdict)
-    panel = effects_panel(verdict, group)
-    assert panel is not None
-    drawn = json.dumps(panel.draw(356, ""), ensure_ascii=False)
-    half = 100.0 * limit(verdict)
-    assert abs(100.0 * (ratio - 1.0)) > half
-    assert f'"at": {0.94 * side * half}' in drawn
-    assert f"{figures.effect(ratio)} slower" in drawn and '"text"' in drawn
 
 
 def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:

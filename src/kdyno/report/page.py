@@ -22,18 +22,16 @@ from kdyno.kernels.installed import differing
 from kdyno.report import effects, figures, plain, scores, tables
 from kdyno.report.charts import panels
 from kdyno.report.charts.panels import Panel
-from kdyno.report.charts.vega import COLOURS, Spec, drawn
+from kdyno.report.charts.vega import COLOURS, drawn
 from kdyno.report.evidence import Evidence, Point
 from kdyno.report.groups import displayed, first_groups, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid, headed, of_rows
-from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Content, Html, data, join, macros
+from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Content, Html, data, join, macros, tag
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load as catalogue
 
-WIDE_PX, NARROW_PX = 1000, 356
-"""Of a chart as wide as the page."""
 _MOST_OPTIONS, _MOST_VALUE = 300, 60
 """Rows of the table of options, and letters of a value in it."""
 _RARE_FACT = "vulnerability_"
@@ -208,16 +206,8 @@ def _section(id_: str, evidence: Evidence, **values: Any) -> Html | None:
     return content.strip() or None
 
 
-def drawings(sizes: Mapping[str, Any], chart: Callable[[Any], Spec], text: str) -> Html:
-    """A chart for wide and for narrow windows; the style sheet shows one of them. sizes: ``wide``
-    and ``narrow`` → what the chart is made for."""
-    svgs = {kind: Html(drawn(chart(size), text)) for kind, size in sizes.items()}
-    content: Html = macros("parts.html").drawings(svgs)
-    return content
-
-
-def _chart(panel: Panel, wide_px: int = WIDE_PX, narrow_px: int = NARROW_PX) -> Html:
-    return drawings({"wide": wide_px, "narrow": narrow_px}, panel.draw, panel.text)
+def _chart(panel: Panel) -> Html:
+    return tag("div", Html(drawn(panel.spec, panel.text)), class_="drawing", tabindex=0)
 
 
 def verdicts_section(evidence: Evidence) -> Html | None:
@@ -285,7 +275,7 @@ def factors_section(evidence: Evidence) -> Html | None:
     verdict = evidence.verdict
     if verdict.factors is None or not verdict.factors.effects:
         return None
-    charts = [(panel.title, _chart(panel, 480, 350)) for panel in panels.factor_panels(verdict)]
+    charts = [(panel.title, _chart(panel)) for panel in panels.factor_panels(verdict)]
     return _section("factors", evidence, charts=charts, tables=tables.factors(verdict))
 
 

@@ -7,9 +7,8 @@ with their intervals, and levels of crossed factors. Boots in time order are pat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from statistics import median
 
@@ -24,11 +23,11 @@ from kdyno.store.verdict import Effect, FactorEffect, Verdict
 
 _ARROW_AT = 0.94
 """Of half the axis: an arrow at its very end would lie on the case's name."""
-_FIGURES_PX, _ROOMY_PX = 150, 600
-"""What effects in figures take beside their chart, and from which width they have the room."""
+_FIGURES_PX = 150
+"""What effects in figures take beside their chart."""
 _MOST_INTERACTIONS = 24
-_ALONE_PX = 860
-"""Of a picture that stands alone."""
+_PAGE_PX, _PAIR_PX, _ALONE_PX = 1000, 480, 860
+"""Width of a chart in a page, of one of a pair, and of a picture that stands alone."""
 _WORDS = ("faster", "slower", "equivalent", "inconclusive", "failed")
 
 
@@ -39,11 +38,10 @@ class Panel:
     title: str
     text: str
     """The finding in words, for those who cannot see it."""
-    draw: Callable[..., Spec]
-    """(width in px with all labels, title="") → the chart."""
+    spec: Spec
 
 
-def effects_panel(verdict: Verdict, group: Group) -> Panel | None:
+def effects_panel(verdict: Verdict, group: Group, width_px: int = _PAGE_PX) -> Panel | None:
     """The dot chart of a variant; None when nothing was measured."""
     measured = sorted(filter(_ratio, group.effects), key=_ratio)
     if not measured:
@@ -60,17 +58,16 @@ def effects_panel(verdict: Verdict, group: Group) -> Panel | None:
         f"Effects of {plain.short(group.variant)} against {plain.short(verdict.baseline)}: {tally}"
         f"; from {ends[0]} to {ends[1]}. The table of verdicts has every figure."
     )
-    return Panel(title, text, partial(_effects_chart, verdict, group))
+    return Panel(title, text, _effects_chart(verdict, group, width_px))
 
 
 def _ratio(effect: Effect) -> float:
     return effect.ratio or 0.0
 
 
-def _effects_chart(verdict: Verdict, group: Group, width_px: int, title: str | Spec = "") -> Spec:
-    """A panel for each suite, below each other, with the axis below the last; on the right, where
-    there is room, the effects in figures."""
-    figures_px = _FIGURES_PX if width_px >= _ROOMY_PX else 0
+def _effects_chart(verdict: Verdict, group: Group, width_px: int) -> Spec:
+    """A panel for each suite, below each other, with the axis below the last; on the right the
+    effects in figures."""
     labels = [f"{plain.short(effect.case)} ↓ *" for effect in group.effects]
     label_px = label_width(labels, width_px * 3 // 10)
     half = 100.0 * columns.limit(verdict)
@@ -82,7 +79,7 @@ def _effects_chart(verdict: Verdict, group: Group, width_px: int, title: str | S
     )
     suites: dict[str, list[Spec]] = {}
     for number, effect in enumerate(effects):
-        row = _effect_row(effect, half, label_px, figures_px > 0)
+        row = _effect_row(effect, half, label_px)
         # The number keeps rows apart whose labels read the same once they are cut.
         row["row"] = f"{number:05d} {row['row']}"
         suites.setdefault(effect.suite, []).append(row)
@@ -96,7 +93,7 @@ def _effects_chart(verdict: Verdict, group: Group, width_px: int, title: str | S
         panel = filled(
             "effects.json",
             title=plain.short(suite) if len(suites) > 1 else "",
-            width=max(120, width_px - figures_px - label_px - 30),
+            width=max(120, width_px - _FIGURES_PX - label_px - 30),
             rows=rows,
             order=[row["row"] for row in rows],
             domain=[-half, half],
@@ -107,10 +104,10 @@ def _effects_chart(verdict: Verdict, group: Group, width_px: int, title: str | S
             band={"low": -band, "high": band},
         )
         panels.append(panel)
-    return stack(panels, title)
+    return stack(panels)
 
 
-def _effect_row(effect: Effect, half: float, label_px: int, with_figures: bool) -> Spec:
+def _effect_row(effect: Effect, half: float, label_px: int) -> Spec:
     def inside(value: float, edge: float = half) -> float:
         return max(-edge, min(edge, value))
 
@@ -122,14 +119,10 @@ def _effect_row(effect: Effect, half: float, label_px: int, with_figures: bool) 
         "verdict": effect.verdict,
         "at": inside(at, _ARROW_AT * half) if side else at,
         "side": side,
+        "at_right": f"{figures.effect(effect.ratio)} {columns.word(effect)}",
     }
-    in_figures = f"{figures.effect(effect.ratio)} {columns.word(effect)}"
-    beside = [] if with_figures else [in_figures]
-    if with_figures:
-        row["at_right"] = in_figures
     if ends := effect.ci or effect.ci_raw:
         low, high = map(_percent, ends)
-        beside.append(figures.interval(ends))
         if side:  # to the arrow, which stands for all that is beyond
             low, high = (low, row["at"]) if side > 0 else (row["at"], high)
         if low < high:
@@ -137,7 +130,7 @@ def _effect_row(effect: Effect, half: float, label_px: int, with_figures: bool) 
     if side:  # what cannot be plotted, in words: before the line, or above it where it is long
         begin = row["low" if side > 0 else "high"] if "low" in row else row["at"]
         place, text_at = ("beside", begin) if 2 * begin * side > half else ("above", row["at"])
-        row |= {place: ", ".join(beside), "text_at": text_at}
+        row |= {place: figures.interval(ends) if ends else "", "text_at": text_at}
     if effect.noise_floor is not None:
         floor = min(100.0 * effect.noise_floor, half)
         row |= {"floor_low": -floor, "floor_high": floor}
@@ -167,17 +160,13 @@ def factor_panels(verdict: Verdict) -> list[Panel]:
             f"{plain.short(effect.at or '')} {figures.effect(effect.ratio)}" for effect in effects
         )
         levels = table.factors.get(other, ())
-        draw = partial(_factor_chart, effects, levels, verdict.equivalent)
-        panels.append(Panel(title, f"{title}: {points}", draw))
+        spec = _factor_chart(effects, levels, verdict.equivalent)
+        panels.append(Panel(title, f"{title}: {points}", spec))
     return panels[:_MOST_INTERACTIONS]
 
 
 def _factor_chart(
-    effects: Sequence[FactorEffect],
-    levels: Sequence[str],
-    equivalent: float,
-    width_px: int,
-    title: str | Spec = "",
+    effects: Sequence[FactorEffect], levels: Sequence[str], equivalent: float
 ) -> Spec:
     there = dict.fromkeys(effect.at or "" for effect in effects)
     # A verdict from elsewhere may have effects of levels that it does not list.
@@ -194,8 +183,8 @@ def _factor_chart(
         rows.append(row)
     return filled(
         "factors.json",
-        title=title,
-        width=width_px - 90,
+        title="",
+        width=_PAIR_PX - 90,
         rows=rows,
         order=list(place.values()),
         factor=fitted(plain.short(effects[0].other or ""), 120),
@@ -207,8 +196,8 @@ def picture(verdict: Verdict, format: str) -> str | bytes:
     """The effects of all variants, SVG as text or PNG as bytes: light, on a ground of its own."""
     seen = displayed(verdict)
     variants, left = first_groups(groups(seen))
-    charts = [panel for group in variants if (panel := effects_panel(seen, group))]
-    specs = [each.draw(_ALONE_PX, {"text": each.title, "color": "var(--ink)"}) for each in charts]
+    charts = [panel for group in variants if (panel := effects_panel(seen, group, _ALONE_PX))]
+    specs = [{**each.spec, "title": {"text": each.title, "color": "var(--ink)"}} for each in charts]
     cut = cut_short(verdict)
     more = (f" {cut[0].upper()}{cut[1:]}." if cut else "") + (f" {left}" if left else "")
     outside = " Measured without the sandbox." if verdict.outside else ""
