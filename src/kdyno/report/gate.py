@@ -1,25 +1,8 @@
 # SPDX-License-Identifier: MIT
 """``--fail-on``: a verdict as an exit status, for scripts and CI.
 
-The rules, in the order in which they are applied:
-
-- 10: a watched case is slower. Small (inside ±equivalent) does not count, since the asker said
-  that it does not matter; neither does what lies inside the noise floor, which is undecided.
-- 1: a watched case or variant failed, or nothing that is watched was measured. A kernel that did
-  not boot is not a slow kernel, and a comparison that never took place is not a pass.
-- 11: a watched case is inconclusive, or slower inside the noise floor.
-- 0: none of it.
-
-Where a second run was measured to confirm the first (``confirmed``), slower is what is so in both.
-In the history of a branch it is what is so at the level that its earlier tests leave.
-
-A negative control counts only where a rule names it, the baseline's own copy never. Without rules
-the status is 0, or 1 when nothing at all was measured.
-
-Where factors are crossed, a level of a factor of kernels counts as a case does: on average and at
-each level of another factor (several cells together see what one alone does not). Interactions
-are no claim that something is slower. Factors of cases (-j 1 against -j 4) are settings that the
-asker chose, never a regression."""
+10: a watched case is slower; 1: it failed, or nothing that is watched was measured; 11: it is
+undecided; 0: none of it, in this order. Without rules 0, or 1 when nothing at all was measured."""
 
 from __future__ import annotations
 
@@ -60,25 +43,24 @@ class Rule:
     def watches(self, effect: Effect | FactorEffect) -> bool:
         return not self.targets or self.names(effect)
 
-    def status(self, effect: Effect, verdict: Verdict) -> int:
-        if effect.variant == verdict.copy_of_baseline or not self.watches(effect):
+    def status(self, row: Effect | FactorEffect, verdict: Verdict) -> int:
+        """A difference inside ±equivalent does not count: the asker said that it does not matter.
+        What lies inside the noise floor is undecided. A control counts only where it is named,
+        the baseline's own copy never."""
+        if not self.watches(row):
             return 0
-        if effect.control and not self.names(effect):
-            return 0
-        if effect.verdict == "failed":
-            return FAILED
-        slower = effect.verdict == "slower" and not effect.equivalent_too
+        inside = False
+        if isinstance(row, Effect):
+            if row.variant == verdict.copy_of_baseline or (row.control and not self.names(row)):
+                return 0
+            if row.verdict == "failed":  # a kernel that did not boot is not a slow kernel
+                return FAILED
+            inside = row.inside_noise_floor
+        slower = row.verdict == "slower" and not row.equivalent_too
         if self.word == "slower":
-            return SLOWER if slower and not effect.inside_noise_floor else 0
-        undecided = effect.verdict == "inconclusive" or (slower and effect.inside_noise_floor)
+            return SLOWER if slower and not inside else 0
+        undecided = row.verdict == "inconclusive" or (slower and inside)
         return INCONCLUSIVE if undecided else 0
-
-    def factor_status(self, effect: FactorEffect) -> int:
-        if not self.watches(effect) or effect.verdict != self.word:
-            return 0
-        if self.word == "slower":
-            return 0 if effect.equivalent_too else SLOWER
-        return INCONCLUSIVE
 
 
 def parse(fail_on: Sequence[str]) -> tuple[Rule, ...]:
@@ -225,21 +207,20 @@ def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = 
         return FAILED if anything and not measured else 0
     check_compares(rules, not verdict.values)
     undecided = {"verdict": "inconclusive", "equivalent_too": False}
-    effects = [
+    rows: list[Effect | FactorEffect] = [
         effect.model_copy(update=undecided)
-        if None not in (level, effect.p_value)
+        if level is not None
+        and effect.p_value is not None
+        and effect.p_value > level
         and effect.verdict == "slower"
-        and (effect.p_value or 0.0) > (level or 0.0)
         else effect
         for effect in verdict.effects
     ]
-    table = verdict.factors
-    levels = [row for row in table.effects if counts(row, table.of_cases)] if table else []
-    statuses = {rule.status(effect, verdict) for rule in rules for effect in effects}
-    statuses |= {rule.factor_status(row) for rule in rules for row in levels}
-    watchable: list[Effect | FactorEffect] = [*effects, *levels]
-    measured_rows = [row for row in watchable if row.ratio is not None]
+    if (table := verdict.factors) is not None:
+        rows += [row for row in table.effects if counts(row, table.of_cases)]
+    statuses = {rule.status(row, verdict) for rule in rules for row in rows}
     # What is watched was measured, or it is no pass.
+    measured_rows = [row for row in rows if row.ratio is not None]
     if verdict.failed or not all(any(map(rule.watches, measured_rows)) for rule in rules):
         statuses.add(FAILED)
     return worst(statuses)
@@ -251,5 +232,6 @@ def worst(statuses: Collection[int]) -> int:
 
 
 def counts(row: FactorEffect, of_cases: Collection[str]) -> bool:
-    """Whether a row of the factors' table can be a regression of a kernel."""
+    """Whether a row of the factors' table can be a regression of a kernel: a level, on average and
+    at each level of another factor. Factors of cases (-j 1 against -j 4) are settings."""
     return row.kind != "interaction" and row.factor not in of_cases

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Scores of whole suites: index per case, groups, and the suite's own, for each variant.
 
-These are for people who compare with published tables; they carry no interval, so a verdict is
-never made of them. Two scales stand side by side: against the reference machine of the suite, and
-against the run's own baseline variant, which is 100 throughout. A score that lacks a member is
-absent and says what it lacks. They come from a verdict, or straight from the boots of a run, by
-either way of summing up repetitions."""
+For comparing with published tables; they have no interval, so a verdict is never made of them. One
+scale is that of the suite's reference machine, on the other the baseline variant has 100. A score
+that lacks a member is absent and says what it lacks."""
 
 from __future__ import annotations
 
@@ -273,18 +271,18 @@ def summary(tables: Iterable[ScoreTable]) -> str:
 
 def as_json(tables: Iterable[ScoreTable], scoring: str) -> dict[str, Any]:
     """{"scoring", "tables": [{"suite", "variant", "baseline", "rows": […]}]}."""
-    listed = []
-    for table in tables:
-        rows = [
-            {
-                "name": row.name,
-                "kind": row.kind,
-                "score": row.reference.value,
-                "of_baseline": row.own.value,
-                "missing": row.missing,
-            }
-            for row in table.rows
-        ]
-        about = {"suite": table.suite, "variant": table.variant, "baseline": table.baseline}
-        listed.append({**about, "rows": rows})
+
+    def row_of(row: ScoreRow) -> dict[str, Any]:
+        scores = {"score": row.reference.value, "of_baseline": row.own.value}
+        return {"name": row.name, "kind": row.kind, **scores, "missing": row.missing}
+
+    listed = [
+        {
+            "suite": table.suite,
+            "variant": table.variant,
+            "baseline": table.baseline,
+            "rows": list(map(row_of, table.rows)),
+        }
+        for table in tables
+    ]
     return {"scoring": scoring, "tables": listed}

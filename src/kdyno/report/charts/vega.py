@@ -2,9 +2,7 @@
 """Vega-Lite specifications as SVG, rendered by vl-convert: no browser, no network.
 
 A chart is a JSON file; code fills in its data and what depends on them. Colours are
-``var(--name)``, so that a chart follows its page; a chart on its own gets the light ones. Pairs of
-text and ground reach 4.5:1; faster and slower differ in lightness too, for readers who cannot
-distinguish green from red."""
+``var(--name)``, so that a chart follows its page; a chart on its own gets the light ones."""
 
 from __future__ import annotations
 
@@ -37,7 +35,8 @@ COLOURS: dict[str, tuple[str, str]] = {
     "inconclusive": ("#7d6200", "#dcbf57"),
     "failed": ("#9d1c9d", "#ee8bee"),
 }
-"""Name → light and dark; the style sheet of every page has them too."""
+"""Name → light and dark; the style sheet of every page has them too. Pairs of text and ground reach
+4.5:1; faster and slower differ in lightness too, for readers who cannot tell green from red."""
 
 _COLOUR = re.compile(r"var\(--([a-z]+)\)")
 _CELL_PX = 6.7
