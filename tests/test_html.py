@@ -218,7 +218,7 @@ def test_factors_become_lines_and_tables() -> None:
     assert Page(text).section_ids == ["verdicts", "effects", "factors"]
     assert "&lt;smp&gt; helps" in text
     label = "whole: smp on, by jobs: 1 0.00 %, 2 −45.0 %"
-    assert len(Page(text).all("svg", **{"aria-label": label})) == 2
+    assert len(Page(text).all("svg", **{"aria-label": label})) == 1
 
 
 def test_markup_escapes_whatever_is_not_html() -> None:

@@ -71,6 +71,12 @@ def word(item: OfAny) -> str:
     return f"{item.verdict} ≈" if item.equivalent_too else item.verdict
 
 
+def in_figures(item: OfAny) -> str:
+    """``−1.20 % (−1.62 … −0.85 %)``."""
+    interval = f" ({figures.interval(item.ci)})" if item.ci is not None else ""
+    return f"{figures.effect(item.ratio)}{interval}"
+
+
 def word_cell(item: OfAny, blocks: bool = True) -> Cell:
     """``blocks``: the signs say as well how many blocks would settle it."""
     notes, sign = [], ""

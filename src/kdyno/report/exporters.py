@@ -11,8 +11,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as xml
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from kdyno.errors import ToolError, UsageError
 from kdyno.report import effects, figures, gate, plain, tables
 from kdyno.report.evidence import Evidence
@@ -20,7 +18,7 @@ from kdyno.report.groups import Group, deciding, displayed, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show import grid as grids
 from kdyno.report.show.grid import Column, Grid, Value, escaped, of_rows
-from kdyno.report.show.html import TEMPLATES
+from kdyno.report.show.html import ENVIRONMENT
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Kinds, Verdict
 
 Exported = str | bytes
@@ -285,26 +283,25 @@ def junit_xml(name: str, suites: Sequence[TestSuite]) -> str:
 
 def _effect_test(effect: Effect, verdict: Verdict) -> Test:
     name, unit = f"{plain.name(effect.suite)}/{plain.name(effect.case)}", plain.name(effect.unit)
-    text: str = effects.word(effect)
-    if effect.ratio is not None:
-        text += f" {figures.effect(effect.ratio)}"
-        text += f" ({figures.interval(effect.ci)})" if effect.ci is not None else ""
-        values = (effect.baseline_value, effect.paired_value)
-        text += f" {' to '.join(figures.quantity(value, unit) for value in values)}"
-    text += f", {figures.count(effect.blocks, 'block')}"
     if effect.verdict == "failed":
         return Test(name, plain.sentence(effect.reason or "no figure"), ("error", "failed"))
+    text = effects.word(effect)
+    if effect.ratio is not None:
+        values = (effect.baseline_value, effect.paired_value)
+        text += f" {effects.in_figures(effect)}"
+        text += f" {' to '.join(figures.quantity(value, unit) for value in values)}"
+    text += f", {figures.count(effect.blocks, 'block')}"
+    outcome = None
     if effect.control or effect.variant == verdict.copy_of_baseline:
         return Test(name, text)
     if effect.verdict == "slower" and not effect.equivalent_too:
+        outcome = ("failure", "slower")
         if effect.inside_noise_floor:
-            return Test(name, f"{text}, inside the noise floor", ("skipped", "inside-noise-floor"))
-        return Test(name, text, ("failure", "slower"))
-    if effect.verdict == "inconclusive":
-        needed = effect.predicted_blocks
+            text, outcome = f"{text}, inside the noise floor", ("skipped", "inside-noise-floor")
+    elif effect.verdict == "inconclusive":
+        needed, outcome = effect.predicted_blocks, ("skipped", "inconclusive")
         text += f", about {needed} blocks would settle it" if needed else ""
-        return Test(name, text, ("skipped", "inconclusive"))
-    return Test(name, text)
+    return Test(name, text, outcome)
 
 
 def _factor_test(effect: FactorEffect) -> Test:
@@ -312,13 +309,12 @@ def _factor_test(effect: FactorEffect) -> Test:
     at = place if effect.other and effect.at else ""
     case = f"{plain.name(effect.suite)}/{plain.name(effect.case)}"
     name = f"{plain.name(effect.factor)} {plain.name(effect.level)}{at} in {case}"
-    interval = f" ({figures.interval(effect.ci)})" if effect.ci is not None else ""
-    text = f"{effects.word(effect)} {figures.effect(effect.ratio)}{interval}"
     outcome = None
     if effect.verdict == "slower" and not effect.equivalent_too:
         outcome = ("failure", "slower")
     elif effect.verdict in ("inconclusive", "failed"):  # a missing cell has an error of its own
         outcome = ("skipped", effect.verdict)
+    text = f"{effects.word(effect)} {effects.in_figures(effect)}"
     return Test(name, text, outcome, f"factors.{plain.name(effect.factor)}")
 
 
@@ -349,20 +345,14 @@ def markdown(whole: Verdict) -> str:
         changed=_changed(verdict, tested),
         tables=tables,
         effects=effects,
-        figures=figures,
         uncorrected=any(map(effects.uncorrected, verdict.effects)),
     )
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 
-_TEXTS = Environment(
-    loader=FileSystemLoader(TEMPLATES),
-    autoescape=False,  # each text is escaped by name, as Markdown
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=StrictUndefined,
-)
-_TEXTS.filters |= {
+_TEXTS = ENVIRONMENT.overlay(autoescape=False)  # each text is escaped by name, as Markdown
+_TEXTS.filters = {
+    **ENVIRONMENT.filters,
     "name": lambda text: escaped(plain.name(text)),
     "sentence": lambda text: escaped(plain.sentence(text)),
     "escaped": escaped,
@@ -371,9 +361,8 @@ _TEXTS.filters |= {
         replace(grid, columns=[replace(grid.columns[0], head=grid.title), *grid.columns[1:]])
     ),
 }
-_TEXTS.tests["loud"] = lambda kind: (
-    "moved" in kind or kind in ("differs-by-machine", "tail", "quantile")
-)
+_LOUD = ("differs-by-machine", "tail", "quantile")
+_TEXTS.tests = {**_TEXTS.tests, "loud": lambda kind: "moved" in kind or kind in _LOUD}
 
 
 def _changed(verdict: Verdict, tested: Sequence[Effect]) -> Grid | None:

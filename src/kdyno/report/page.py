@@ -244,19 +244,18 @@ def scores_section(evidence: Evidence) -> Html | None:
         Column("kind", lambda row: row.kind),
     ]
     facets = {"kind": lambda row: row.kind, "kernel": lambda row: plain.short(row.variant)}
+    suites: dict[str, list[scores.ScoreTable]] = {}
+    for each in of_variants:
+        suites.setdefault(each.suite, []).append(each)
     grids = []
-    for suite in dict.fromkeys(each.suite for each in of_variants):
-        own = [each for each in of_variants if each.suite == suite]
+    for suite, own in suites.items():
+        rows = [row for each in own for row in each.rows]
         # An index of one case alone adds nothing.
         if any(
-            row.kind != "case" and (row.reference.value is not None or row.own.value is not None)
-            for each in own
-            for row in each.rows
+            row.kind != "case" and {row.reference.value, row.own.value} != {None} for row in rows
         ):
-            order = list(dict.fromkeys(row.name for each in own for row in each.rows))
-            rows = sorted(
-                (row for each in own for row in each.rows), key=lambda row: order.index(row.name)
-            )
+            order = list(dict.fromkeys(row.name for row in rows))
+            rows.sort(key=lambda row: order.index(row.name))
             id_, title = f"scores-{plain.name(suite)}", f"Scores of {suite}"
             lacks = dict.fromkeys(line for each in own for line in each.lacking)
             grids.append((suite, Grid(columns, rows, title, id=id_, facets=facets), list(lacks)))

@@ -17,15 +17,17 @@ from kdyno.report.groups import MOST_SHOWN
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.html import Html, table
 from kdyno.report.site.pages import markup_cell, shell
-from kdyno.report.site.summary import Kernel, Summary, page_name
+from kdyno.report.site.summary import Summary, page_name
 from kdyno.stats import changepoints
 from kdyno.stats.changepoints import Segment
+from kdyno.store.database.tables import Kernel
 from kdyno.store.samples import Score
 from kdyno.store.watch import Alarm, Watch
 
 TOO_LITTLE = 0.01
 """A change of level below this is shown, and called too little to matter."""
 Measure = Literal["score", "effect"]
+_UNKNOWN = Kernel("", "", "", "")
 
 
 class Mark(NamedTuple):
@@ -176,7 +178,7 @@ def series_of(summaries: Sequence[Summary]) -> tuple[Series, ...]:
         run, score = points[-1]
         marks: dict[Measure, list[Mark]] = {"score": [], "effect": []}
         for of, own in points:
-            kernel = (of.kernels or {}).get(own.variant, Kernel("", ""))
+            kernel = (of.kernels or {}).get(own.variant, _UNKNOWN)
             marks["score"].append(Mark(of, kernel, own.value, own.low, own.high))
             if own.ratio is not None and own.ratio > 0 and score.variant != run.baseline:
                 mark = Mark(of, kernel, own.ratio, own.ratio_low, own.ratio_high)
@@ -285,10 +287,8 @@ def _case(row: tuple[int, Series]) -> Cell:
 
 
 def _last_change(row: tuple[int, Series]) -> Cell:
-    if not row[1].changes:
-        return Cell()
-    last = row[1].changes[-1]
-    return markup_cell("last_change", last, value=abs(last.ratio - 1.0))
+    last = row[1].changes[-1] if row[1].changes else None
+    return Cell() if last is None else markup_cell("last_change", last, value=abs(last.ratio - 1))
 
 
 def _latest(row: tuple[int, Series]) -> Cell:

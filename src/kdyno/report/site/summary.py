@@ -12,21 +12,13 @@ from kdyno.report import plain
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.sentence import answer
 from kdyno.store.boot import plain_name
-from kdyno.store.database.tables import Facts, facts_of, kernels_of, scores_in
-from kdyno.store.database.tables import Kernel as Row
+from kdyno.store.database.tables import Facts, Kernel, facts_of, kernels_of, scores_in
 from kdyno.store.run import Run
 from kdyno.store.samples import Score
 
 _SHORT = 1000
 SCHEMA = 1
 """Of manifest.json and verdict.json, as this kdyno reads them."""
-
-
-@dataclass(frozen=True)
-class Kernel:
-    version: str
-    """Its release as far as it is known, else ""."""
-    digest: str
 
 
 @dataclass(frozen=True)
@@ -88,7 +80,7 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
         return unreadable(run.name, f"schema {manifest.schema_}", reason), None
     verdict = evidence = None
     state, reason = run.state(manifest.state), manifest.stopped
-    kernels: list[Row] = []
+    kernels: list[Kernel] = []
     scores: list[Score] = []
     try:
         if (verdict := run.verdict()) is not None:
@@ -104,7 +96,7 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
     return _summary(facts, kernels, scores, manifest.machine.scattered), evidence
 
 
-def of_rows(facts: Facts, kernels: Iterable[Row], scores: Iterable[Score]) -> Summary:
+def of_rows(facts: Facts, kernels: Iterable[Kernel], scores: Iterable[Score]) -> Summary:
     """Of a run in the shared store: what ``summarize`` finds in its folder, without reading it."""
     if facts.state == "running":
         facts = replace(facts, state="interrupted")
@@ -112,7 +104,7 @@ def of_rows(facts: Facts, kernels: Iterable[Row], scores: Iterable[Score]) -> Su
 
 
 def _summary(
-    facts: Facts, kernels: Iterable[Row], scores: Iterable[Score], scattered: bool = False
+    facts: Facts, kernels: Iterable[Kernel], scores: Iterable[Score], scattered: bool = False
 ) -> Summary:
     text = plain.sentence
     odd = f"{facts.damaged} of its boots are damaged" if facts.damaged else ""
@@ -137,14 +129,16 @@ def _summary(
         baseline=text(facts.baseline),
         machine=text(f"{kind} on {', '.join(parts)}"),
         machine_key=sha256(repr((machine, guest)).encode("utf-8", "replace")).hexdigest()[:12],
-        kernels={
-            text(kernel.variant): Kernel(text(kernel.version), kernel.digest[:12])
-            for kernel in kernels
-        },
+        kernels={text(each.variant): _clean(each) for each in kernels},
         counts=facts.counts,
         scores=tuple(map(_safe, scores)),
         has_report=facts.judged,
     )
+
+
+def _clean(kernel: Kernel) -> Kernel:
+    names = map(plain.sentence, (kernel.variant, kernel.version, kernel.source, kernel.digest))
+    return Kernel(*names)
 
 
 def _safe(score: Score) -> Score:
