@@ -77,10 +77,7 @@ read 0 0 0 read 0 0 0  read 10 8 8 read 30 8 2"""
 @pytest.mark.parametrize(
     ("answers", "lines"),
     [
-        (
-            _ALL_THE_TIME,
-            ["counted-cycles-user 30", "counted-cycles-kernel 40", "repetition 400"],
-        ),
+        (_ALL_THE_TIME, ["counted-cycles-user 30", "counted-cycles-kernel 40", "repetition 400"]),
         (
             _HALF_OF_IT,
             [

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from kdyno.experiment.model import Experiment
 from kdyno.machines import guest, host
 from kdyno.machines.cpus import measuring, place
 from kdyno.machines.guest import boot, start
-from kdyno.machines.host import HostJob, Running, running
+from kdyno.machines.host import HostJob, described, running
 from kdyno.machines.process import CpuTime, Events, _family
 from kdyno.machines.uml import UmlBoot
 from kdyno.measure import bench
@@ -96,7 +97,7 @@ def test_a_job_is_worked_off_and_recorded(make: Make) -> None:
 
 
 def test_a_guest_that_is_gone_takes_no_notice_of_orders(make: Make) -> None:
-    with Events() as events:
+    with closing(Events()) as events:
         session = start(host_job(make()), events)
         while not session.ended:
             events.wait()
@@ -128,7 +129,7 @@ def test_a_guest_that_cannot_be_watched_is_gone(
         return real(*given)
 
     program = make("__import__('signal').pause()")
-    with Events() as events:
+    with closing(Events()) as events:
         before = {path.name for path in Path("/proc/self/fd").iterdir()}
         monkeypatch.setattr(place, name, failing)
         with pytest.raises(OSError, match=name):
@@ -194,19 +195,19 @@ def test_a_disk_needs_room_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_running_kernel_is_read(tmp_path: Path) -> None:
     found = running()
-    assert found.release == os.uname().release
+    assert found["release"] == os.uname().release
     bare = running(tmp_path)
-    assert (bare.config, bare.cmdline) == ("", "not readable")
-    assert bare.config_from.startswith("not readable")
+    assert (bare["config"], bare["cmdline"]) == ("", "not readable")
+    assert bare["config_from"].startswith("not readable")
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cmdline").write_text("quiet mitigations=off\n")
     (tmp_path / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_HZ=250\n"))
     full = running(tmp_path)
-    assert (full.config, full.cmdline) == ("CONFIG_HZ=250\n", "quiet mitigations=off")
-    assert full.config_from == str(tmp_path / "proc/config.gz")
-    assert full.digest != bare.digest and len(full.digest) == 32
+    assert (full["config"], full["cmdline"]) == ("CONFIG_HZ=250\n", "quiet mitigations=off")
+    assert full["config_from"] == str(tmp_path / "proc/config.gz")
+    assert full["digest"] != bare["digest"] and len(full["digest"]) == 32
     (tmp_path / "proc/config.gz").write_bytes(b"no gzip")
-    assert running(tmp_path).config == ""
+    assert running(tmp_path)["config"] == ""
 
 
 HOST = """
@@ -278,7 +279,7 @@ def test_a_run_on_the_host_tells_values_and_claims_nothing(options: Options) -> 
     assert "hackbench/pipes" in screen and "2.5" in screen and "No answer" not in screen
     assert [boot.variant for boot in boots_of(run)] == ["running"] * 3
     manifest = run.manifest()
-    assert manifest.images == {"running": running().digest}
+    assert manifest.images == {"running": running()["digest"]}
     assert "governor" in manifest.host and manifest.host["host_kernel"] == os.uname().release
     image = (run.path / "images" / "running.json").read_text()
     assert '"release"' in image and '"cmdline"' in image and '"config_from"' in image
@@ -295,7 +296,7 @@ def test_a_host_run_is_not_resumed_under_another_kernel(
     options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = ran(options)
-    other = Running("6.0-other", "#1", "quiet", "", "")
+    other = described("6.0-other", "#1", "quiet", "", "")
     monkeypatch.setattr(host, "running", lambda: other)
     with pytest.raises(UsageError, match="another kernel, or another command line"):
         resume(run.path, experiment(), load(), options)

@@ -11,7 +11,7 @@ import socket
 import stat
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -497,7 +497,7 @@ def session(events: Events, monitor: Monitor) -> ProcessSession:
 
 def test_a_session_with_a_monitor_is_paused_by_it_once_and_closes_it(stack: ExitStack) -> None:
     one = fake(stack)
-    with Events() as events:
+    with closing(Events()) as events:
         guest = session(events, one.monitor)
         guest.pause()
         guest.pause()
@@ -511,7 +511,7 @@ def test_a_session_with_a_monitor_is_paused_by_it_once_and_closes_it(stack: Exit
 
 def test_a_guest_whose_monitor_does_not_answer_is_ended(stack: ExitStack) -> None:
     one = fake(stack, stop=[{"error": {"class": "GenericError"}}])
-    with Events() as events:
+    with closing(Events()) as events:
         guest = session(events, one.monitor)
         guest.pause()
         assert guest.ended

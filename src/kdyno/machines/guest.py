@@ -9,7 +9,7 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -281,7 +281,7 @@ class Boot(Plan, ABC):
 def boot(request: Boot, listener: Listener = lambda _case: None) -> Outcome:
     """Boot once, let the guest work its job off, and give the record; whatever it does. Raises only
     for what is not the guest's fault (no bwrap, no descriptors, Ctrl-C)."""
-    with Events() as events:
+    with closing(Events()) as events:
         return run_to_end(start(request, events, listener), events)
 
 

@@ -7,8 +7,8 @@ import gzip
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -139,42 +139,30 @@ def diagnosis_of_job(
     return Diagnosis("no-result", text)
 
 
-@dataclass(frozen=True)
-class Running:
-    """The kernel that runs now, as far as it can be read."""
-
-    release: str
-    version: str
-    cmdline: str
-    config_from: str
-    """Where the configuration was read, or why it was not."""
-    config: str
-    """Empty where it cannot be read."""
-
-    @property
-    def digest(self) -> str:
-        """A name for this very kernel and how it was booted: 32 hex digits."""
-        text = "\\0".join((self.release, self.version, self.cmdline, self.config))
-        return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
-
-
-def running(root: Path = Path("/")) -> Running:
-    """Read the running kernel. ``root`` is where /proc and /boot are looked for."""
+def running(root: Path = Path("/")) -> dict[str, str]:
+    """The running kernel as far as it can be read, for the run's folder: with a name for this very
+    kernel and how it was booted, 32 hex digits. ``root``: where /proc and /boot are."""
     name = os.uname()
     config, origin = "", "not readable: no /proc/config.gz and no /boot/config-RELEASE"
     for path in (root / "proc/config.gz", root / "boot" / f"config-{name.release}"):
-        try:
+        with suppress(OSError, EOFError, gzip.BadGzipFile):
             raw = path.read_bytes()
             raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
-        except (OSError, EOFError, gzip.BadGzipFile):
-            continue
-        config, origin = raw.decode("utf-8", "replace"), str(path)
-        break
-    try:
+            config, origin = raw.decode("utf-8", "replace"), str(path)
+            break
+    cmdline = "not readable"
+    with suppress(OSError):
         cmdline = (root / "proc/cmdline").read_text("utf-8", "replace").strip()
-    except OSError:
-        cmdline = "not readable"
-    return Running(name.release, name.version, cmdline, origin, config)
+    return described(name.release, name.version, cmdline, origin, config)
+
+
+def described(
+    release: str, version: str, cmdline: str, config_from: str, config: str
+) -> dict[str, str]:
+    text = "\\0".join((release, version, cmdline, config))
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+    more = {"cmdline": cmdline, "config_from": config_from, "config": config}
+    return {"kind": NAME, "digest": digest, "release": release, "version": version, **more}
 
 
 def check(method: Method) -> None:
@@ -197,10 +185,10 @@ class Host(Machine):
         return (CAVEAT,)
 
     def identity(self, variant: str) -> str:
-        return self._running.digest
+        return self._running["digest"]
 
     def described(self, variant: str) -> dict[str, Any]:
-        return {"kind": NAME, "digest": self._running.digest, **asdict(self._running)}
+        return dict(self._running)
 
     def probe(self, notice: Callable[[str], None]) -> None:
         """The kernel runs; whether it counts what is asked for is seen by an empty job."""

@@ -50,19 +50,13 @@ _CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
 
 class Events:
     """One event loop for every guest that is alive: descriptors with what is to be called, and
-    deadlines. A context manager."""
+    deadlines."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._calls: dict[int, Callable[[], object]] = {}
         self.sessions: list[ProcessSession] = []
         """Those with a deadline."""
-
-    def __enter__(self) -> Events:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self._epoll.close()

@@ -83,13 +83,7 @@ and Diffie-Hellman would take seconds beside the first cases."""
 _BUS = ("virtio_pci", "virtio_console")
 _FOLDERS = ("9pnet_virtio", "9p")
 _DISK = ("virtio_blk", "ext4")
-_AS_OURS = (
-    "VIRTIO_MMIO_CMDLINE_DEVICES",
-    "VIRTIO_CONSOLE",
-    "VIRTIO_BLK",
-    "NET_9P_VIRTIO",
-    "9P_FS",
-)
+_AS_OURS = ("VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_CONSOLE", "VIRTIO_BLK", "NET_9P_VIRTIO", "9P_FS")
 """An installed kernel with all this built in boots on the machine of those that kdyno builds."""
 
 
