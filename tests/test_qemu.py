@@ -62,46 +62,40 @@ def after(line: list[str], option: str) -> list[str]:
     return [line[at + 1] for at, word in enumerate(line) if word == option]
 
 
-def test_a_count_fixes_whatever_chance_could_reach() -> None:
-    line = words(request(memory_bytes=256 << 20))
-    assert after(line, "-icount") == ["shift=0,sleep=off"]
-    assert after(line, "-cpu") == ["qemu64"] and after(line, "-seed") == ["1"]
-    assert after(line, "-rtc") == ["base=2026-01-01T00:00:00,clock=vm"]
-    assert after(line, "-m") == ["262144k"] and after(line, "-smp") == ["1"]
-    kernel = after(line, "-append")[0].split()
-    assert {"tsc=reliable", "nolapic_timer", "nokaslr", "norandmaps"} < set(kernel)
-    assert "kdyno.machine=qemu" in kernel
+FIXED = {"-accel": "tcg,thread=single", "-seed": "1", "-rtc": "base=2026-01-01T00:00:00,clock=vm"}
+EXACT = {"tsc=reliable", "nolapic_timer", "nokaslr", "norandmaps", "kdyno.machine=qemu"}
+ASKING = Job((CaseJob("s", "c", "run", ("--", "sort", "words")),))
 
 
-def test_a_slow_cpu_has_seconds_and_is_as_exact() -> None:
-    count, slow = words(request()), words(request("icount"))
-    assert after(slow, "-icount") == ["shift=4,sleep=off"]
-    for option in ("-accel", "-cpu", "-seed", "-rtc", "-m", "-smp"):
-        assert after(slow, option) == after(count, option)
-    # Programs are timed by the clock there, and not by what they execute.
-    kernel = set(after(count, "-append")[0].split()) - set(after(slow, "-append")[0].split())
-    assert kernel == {"kdyno.counts=0"}
+@pytest.mark.parametrize(
+    ("way", "more", "options", "kernel", "absent"),
+    [
+        ("count", {}, {"-icount": "shift=0,sleep=off", "-smp": "1"}, {"kdyno.counts=0"}, set()),
+        ("count", {"memory_bytes": 256 << 20}, {"-m": "262144k", "-cpu": "qemu64"}, EXACT, set()),
+        # Programs are timed by the clock there, and not by what they execute.
+        ("icount", {}, {"-icount": "shift=4,sleep=off"} | FIXED, EXACT, {"kdyno.counts=0"}),
+        # One that waits for the host has a clock that does not jump.
+        ("count", {"job": ASKING}, {"-icount": "shift=0,sleep=on"}, EXACT, set()),
+        ("count", {"disk_bytes": 1 << 30}, {"-icount": "shift=0,sleep=on"} | FIXED, EXACT, set()),
+        # A kernel without an APIC's driver has a CPU without an APIC.
+        ("count", {"apic": False}, {"-cpu": "qemu64,-apic"} | FIXED, EXACT, set()),
+        ("kvm", {}, {"-accel": "kvm", "-cpu": "host"}, set(), {"-icount", "-seed", "tsc=reliable"}),
+        ("kvm", {}, {}, set(), {"-rtc", "-mon", "kdyno.counts=0"}),
+        ("tcg", {"ticks_khz": 2_595}, {}, {"tsc=reliable", "tsc_early_khz=2595"}, {"nokaslr"}),
+        ("tcg", {}, {"-cpu": "qemu64"}, {"no_timer_check"}, {"tsc=reliable"}),
+    ],
+)
+def test_each_way_has_its_clock_and_its_cpu(
+    way: Way, more: dict[str, object], options: dict[str, str], kernel: set[str], absent: set[str]
+) -> None:
+    line = words(request(way, **more))
+    assert {option: after(line, option)[-1] for option in options} == options
+    own = set(after(line, "-append")[0].split())
+    assert kernel <= own and not absent & (own | {*line})
+
+
+def test_a_slow_cpu_is_known_by_its_name() -> None:
     assert EMULATOR.described("icount") == "QEMU 7.2.22, qemu64, icount of 16 ns"
-
-
-def test_a_kernel_without_an_apics_driver_has_a_cpu_without_an_apic() -> None:
-    assert after(words(request()), "-cpu") == ["qemu64"]
-    assert after(words(request(apic=False)), "-cpu")[-1] == "qemu64,-apic"
-
-
-def test_under_kvm_the_clock_is_the_hosts() -> None:
-    line = words(request("kvm"))
-    assert after(line, "-accel") == ["kvm"] and after(line, "-cpu") == ["host"]
-    assert not {"-icount", "-seed", "-rtc"} & set(line)
-    assert "tsc=reliable" not in after(line, "-append")[0]
-
-
-def test_emulated_time_is_told_how_fast_the_hosts_counter_goes() -> None:
-    kernel = after(words(request("tcg", ticks_khz=2_595_124)), "-append")[0].split()
-    assert {"tsc=reliable", "tsc_early_khz=2595124", "no_timer_check"} < set(kernel)
-    assert "nokaslr" not in kernel
-    unknown = after(words(request("tcg")), "-append")[0].split()
-    assert not [word for word in unknown if word.startswith("tsc")]
 
 
 def test_a_counter_that_does_not_always_go_alike_is_no_clock(
@@ -117,7 +111,6 @@ def test_a_counter_that_does_not_always_go_alike_is_no_clock(
 
 
 def test_only_a_guest_that_takes_turns_has_a_monitor() -> None:
-    assert "-mon" not in words(request("kvm"))
     line = request("kvm", job=Job(turns=True)).qemu_words(Places(), 9, monitor=11)
     assert "socket,id=monitor,fd=11" in after(line, "-chardev")
     assert after(line, "-mon") == ["chardev=monitor,mode=control"]
@@ -157,20 +150,10 @@ def test_the_root_of_such_a_guest_looks_like_this_machines() -> None:
         assert inside[1:].encode() + b"\0" in like and target.encode() in like
 
 
-def test_a_guest_that_waits_for_the_host_has_a_clock_that_does_not_jump() -> None:
-    asking = Job((CaseJob("s", "c", "run", ("--", "sort", "words")),))
-    for waiting in (request(job=asking), request(disk_bytes=1 << 30)):
-        assert after(words(waiting), "-icount") == ["shift=0,sleep=on"]
-    assert after(words(request()), "-icount") == ["shift=0,sleep=off"]
-    assert "kdyno.counts=0" in after(words(request()), "-append")[0]
-    assert "kdyno.counts" not in after(words(request("kvm")), "-append")[0]
-
-
 def test_without_the_sandbox_no_program_of_the_host_is_started(tmp_path: Path) -> None:
-    asking = Job((CaseJob("s", "c", "run", ("--", "sort", "words")),))
     program = tmp_path / "guest"
     program.write_bytes(b"p")
-    without = dataclasses.replace(request(job=asking, sandboxed=False), program=program)
+    without = request(job=ASKING, sandboxed=False, program=program)
     with pytest.raises(UsageError, match="it is the sandbox that puts this machine's programs"):
         without.command(b"job", Ground(None, tmp_path), Pipes(1, 2, 3, 4))
 
@@ -241,15 +224,31 @@ def test_an_emulator_is_known_by_its_version(monkeypatch: pytest.MonkeyPatch) ->
     assert emulator.missing() == "no qemu-system-x86_64 on PATH"
 
 
-@pytest.mark.parametrize("kind", ["uml", "host"])
-def test_what_runs_on_the_hosts_cpu_is_not_counted(kind: str) -> None:
-    with pytest.raises(
-        UsageError, match=rf'"instructions" and \[machine\] kind = "{kind}": .*qemu'
-    ):
-        KINDS[kind].check(Method("instructions"))
-    with pytest.raises(UsageError, match=r"\[machine\] accel is of kind"):
-        KINDS[kind].check(Method(accel="kvm"))
-    KINDS[kind].check(Method(cpus=2))
+@pytest.mark.parametrize(
+    ("kind", "method", "why"),
+    [
+        *((kind, Method("instructions"), rf'kind = "{kind}": .*qemu') for kind in ("uml", "host")),
+        *((kind, Method(accel="kvm"), r"\[machine\] accel is of kind") for kind in ("uml", "host")),
+        ("uml", Method("cycles"), "nobody counts exactly"),
+        ("uml", Method(counters=("cycles",)), "User Mode Linux has no perf events"),
+        ("uml", Method(apart=True), 'goes with metric = "instructions"'),
+        ("qemu", Method(apart=True), 'goes with metric = "instructions"'),
+        ("qemu", Method("instructions", "kvm"), 'accel = "kvm" and .*counts what it emulates'),
+        ("qemu", Method("instructions", "icount"), 'accel = "icount" and .*instructions'),
+        ("qemu", Method("instructions", counters=("cycles",)), "they go with time, under KVM"),
+        ("qemu", Method(accel="icount", counters=("page-faults",)), "they go with time, under KVM"),
+        ("qemu", Method(accel="tcg", counters=("cycles", "page-faults")), r'\["cycles"\]: an emul'),
+        ("qemu", Method("cycles"), "QEMU counts instructions"),
+    ],
+)
+def test_what_a_machine_cannot_do_is_refused(
+    kind: str, method: Method, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emulator, "find", lambda: EMULATOR)
+    with pytest.raises(UsageError, match=why):
+        KINDS[kind].check(method)
+    if kind != "qemu":
+        KINDS[kind].check(Method(cpus=2))
 
 
 def test_emulated_seconds_are_taken_only_when_asked_for(
@@ -258,9 +257,6 @@ def test_emulated_seconds_are_taken_only_when_asked_for(
     said(monkeypatch, "QEMU emulator version 7.2.22\n")
     monkeypatch.setattr(emulator, "KVM", tmp_path / "kvm")
     check = KINDS["qemu"].check
-    for accel in ("kvm", "icount"):
-        with pytest.raises(UsageError, match=rf'accel = "{accel}" and .*instructions'):
-            check(Method("instructions", accel))
     check(Method("instructions"))
     check(Method("time", "tcg"))
     for accel in ("auto", "kvm"):
@@ -268,7 +264,8 @@ def test_emulated_seconds_are_taken_only_when_asked_for(
             check(Method("time", accel))
     (tmp_path / "kvm").touch()
     (tmp_path / "kvm").chmod(0o666)
-    check(Method("time"))
+    check(Method("time"))  # believed until the probe
+    check(Method("time", "kvm"))
 
 
 def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
@@ -354,11 +351,6 @@ def test_roots_sandbox_is_told_that_the_device_is_closed_to_it(
     assert f"root's sandbox is another user, to whom {device} is closed" in refused()
     monkeypatch.setattr(sandbox, "require", lambda: False)
     KINDS["qemu"].check(TIMED)
-
-
-def test_a_device_that_may_be_opened_is_believed_until_the_probe(device: Path) -> None:
-    KINDS["qemu"].check(TIMED)
-    KINDS["qemu"].check(Method("time", "kvm"))
 
 
 def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:

@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 from synthetic_run import record
 
-from kdyno.errors import UsageError
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
-from kdyno.machines import emulator
-from kdyno.machines.emulator import Emulator, Tally, read_tallies, with_tallies
-from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Method
+from kdyno.machines.emulator import Tally, read_tallies, with_tallies
 from kdyno.report import exporters, terminal
 from kdyno.store.boot import Sample as Stored
 from kdyno.store.verdict import Verdict
@@ -61,23 +57,6 @@ def test_parts_of_a_case_that_failed_are_nobodys() -> None:
     assert isinstance(last, CaseError) and "a case before it failed" in last.reason
     (short,) = with_tallies(Transcript(1, results=results[:1]), []).results
     assert short == CaseError(0, "its counts are not whole")
-
-
-@pytest.mark.parametrize(
-    ("kind", "how", "why"),
-    [
-        ("uml", Method("instructions"), "nobody counts exactly"),
-        ("uml", Method(apart=True), 'goes with metric = "instructions"'),
-        ("qemu", Method("instructions", "kvm"), "counts what it emulates"),
-        ("qemu", Method(apart=True), 'goes with metric = "instructions"'),
-    ],
-)
-def test_where_it_cannot_be_it_is_refused(
-    kind: str, how: Method, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(emulator, "find", lambda: Emulator("qemu", "7.2.22"))
-    with pytest.raises(UsageError, match=why):
-        KINDS[kind].check(how)
 
 
 def counted(tmp_path: Path) -> Verdict:
