@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from kdyno.errors import ToolError
-from kdyno.machines.machine import Can, Footprint, Listener, Outcome, Plan, Programs
+from kdyno.machines.machine import Can, Footprint, Listener, Machine, Outcome, Plan
 from kdyno.store.boot import BootHost
 from kdyno.store.verdict import Flag
 from kdyno.suites.protocol import Reader, Record
@@ -72,7 +72,7 @@ class FakeClock:
 
 
 @dataclass
-class FakeMachine:
+class FakeMachine(Machine):
     """faults: variant → number of its boot → what it does then; boots count from 0."""
 
     rule: Rule
@@ -88,6 +88,7 @@ class FakeMachine:
     """It says where what is timed ends, and not only where it begins."""
     awake: float = 1.0
     """Share of its working time in which a guest's processes have the CPU."""
+    places: Mapping[str, str] | None = field(default_factory=dict)
     clock: FakeClock = field(default_factory=FakeClock)
     opened: list[str] = field(default_factory=list)
     """Variants in the order in which their guests were started."""
@@ -98,30 +99,14 @@ class FakeMachine:
     pauses: Counter[str] = field(default_factory=Counter)
     """Variant → how often its guests were stopped."""
 
-    @property
-    def places(self) -> Mapping[str, str] | None:
-        return {}
-
     def caveats(self) -> tuple[Flag, ...]:
         return (Flag(kind="machine", text="made up"),)
 
     def identity(self, variant: str) -> str:
         return f"digest of {variant}"
 
-    def several(self) -> dict[str, dict[str, float | str]]:
-        return {}
-
-    def host_facts(self) -> dict[str, float | str]:
-        return {}
-
     def described(self, variant: str) -> dict[str, Any]:
         return {"digest": self.identity(variant)}
-
-    def programs(self, variant: str) -> Programs:
-        raise ToolError("a made-up kernel has no symbols")
-
-    def probe(self, notice: Callable[[str], None]) -> None:
-        pass
 
     def footprint(self) -> Footprint:
         return self.memory
@@ -134,9 +119,6 @@ class FakeMachine:
         session = FakeSession(self, plan, fault, listener)
         self.clock.sessions.append(session)
         return session
-
-    def close(self) -> None:
-        pass
 
 
 class FakeSession:
