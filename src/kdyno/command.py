@@ -72,16 +72,8 @@ class Running:
 
     process: subprocess.Popen[bytes]
     log: IO[bytes]
-
-    @property
-    def stdin(self) -> IO[bytes]:
-        assert self.process.stdin is not None
-        return self.process.stdin
-
-    @property
-    def stdout(self) -> IO[bytes]:
-        assert self.process.stdout is not None
-        return self.process.stdout
+    stdin: IO[bytes]
+    stdout: IO[bytes]
 
     def complaint(self) -> str:
         """What it wrote to stderr so far."""
@@ -105,23 +97,21 @@ def started(
     stdin, stdout: as subprocess has them; without a ``stdout`` it goes where stderr is kept.
     together: stderr goes where stdout does. ToolError where there is no such program."""
     with tempfile.TemporaryFile() as log:
-        try:
+        with _absent(argv):
             process = subprocess.Popen(
                 list(argv),
                 stdin=stdin,
                 stdout=log if stdout is None else stdout,
                 stderr=subprocess.STDOUT if together else log,
                 cwd=cwd,
-                env=dict(env) if env is not None else None,
+                env=env,
                 pass_fds=tuple(pass_fds),
                 umask=umask,
                 start_new_session=True,
             )
-        except OSError as problem:
-            raise ToolError(_absent(argv, problem)) from problem
         with process:
             try:
-                yield Running(process, log)
+                yield Running(process, log, process.stdin, process.stdout)  # type: ignore[arg-type]
             except BaseException:
                 if process.returncode is None:
                     kill_session(process)
@@ -170,27 +160,31 @@ def capture(
     """Run a command to its end and keep what it printed; ToolError where there is none. apart:
     stdout and stderr are told from each other."""
     try:
-        result = subprocess.run(
-            list(argv),
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if apart else subprocess.STDOUT,
-            cwd=cwd,
-            env=dict(env) if env is not None else None,
-            timeout=limit_s,
-            check=False,
-        )
+        with _absent(argv):
+            result = subprocess.run(
+                list(argv),
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if apart else subprocess.STDOUT,
+                cwd=cwd,
+                env=env,
+                timeout=limit_s,
+                check=False,
+            )
     except subprocess.TimeoutExpired as late:
         # Bytes, whatever its declaration says: no text was asked for.
         out, err = (bytes(part or b"") for part in (late.stdout, late.stderr))
         return Finished(tuple(argv), -signal.SIGKILL, out, err, late=True)
-    except OSError as problem:
-        raise ToolError(_absent(argv, problem)) from problem
     return Finished(tuple(argv), result.returncode, result.stdout, result.stderr or b"")
 
 
-def _absent(argv: Sequence[str], problem: OSError) -> str:
-    help_ = ". `kdyno doctor` shows how to install it"
-    missing = isinstance(problem, FileNotFoundError)
-    return f"cannot run {shlex.join(argv)}: {problem.strerror}{help_ if missing else ''}"
+@contextmanager
+def _absent(argv: Sequence[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        text = f"cannot run {shlex.join(argv)}: {problem.strerror}"
+        if isinstance(problem, FileNotFoundError):
+            text += ". `kdyno doctor` shows how to install it"
+        raise ToolError(text) from problem
