@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A machine of the person's own, reached by ssh, that boots the kernels under test by kexec.
 
-Nothing is written to /boot or the boot loader, so that any reset ends in the box's own kernel. That
-is what all recovery rests on: a panic resets (``panic=10``), a hang is ended by the watchdog, a
-kernel that nobody can reach goes back by itself (``_RETURN``), and what is left is a power switch.
-All that kdyno has there lies in one folder, but for links in /lib/modules and one unit, which the
-end of a run takes away, and else the beginning of the next.
+Nothing is written to /boot or the boot loader, so that any reset ends in the box's own kernel:
+after a panic, a watchdog's time, or by itself where nobody can reach it (``_RETURN``). All that
+kdyno has there, the end of a run takes away, and else the beginning of the next.
 """
 
 from __future__ import annotations
