@@ -23,8 +23,7 @@ from benchmarks.figure import Figure, boots_of, kdyno, main, median_of, run_of, 
 from kdyno.kernels.build import build
 from kdyno.labs.profile.record import stored_profiles
 from kdyno.machines.cpus import place
-from kdyno.machines.guest import boot
-from kdyno.machines.program import guest_program
+from kdyno.machines.guest import boot, guest_program
 from kdyno.machines.uml import UmlBoot
 from kdyno.measure.builder import check
 from kdyno.paths import cache_root, data_root

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from kdyno import sandbox
-from kdyno.machines.program import guest_program
+from kdyno.machines.guest import guest_program
 from kdyno.paths import data_root
 
 # No test asserts a time, and a machine that does something else takes as long as it takes.

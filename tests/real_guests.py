@@ -9,9 +9,8 @@ from typing import Any
 
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import place
-from kdyno.machines.guest import boot
+from kdyno.machines.guest import boot, guest_program
 from kdyno.machines.machine import Listener, Outcome
-from kdyno.machines.program import guest_program
 from kdyno.machines.uml import UmlBoot
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job

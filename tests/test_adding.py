@@ -27,7 +27,7 @@ execution.measuring = lambda *_words, **_more: nullcontext()
 raise SystemExit(main())
 """
 DIGEST = """
-from kdyno.machines.program import _digest
+from kdyno.machines.guest import _digest
 from kdyno.paths import data_root
 print(_digest(data_root() / "guest"))
 """

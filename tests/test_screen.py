@@ -62,7 +62,7 @@ def guest_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("measure.builder", "measure.execution", "labs.profile.boots"):
         monkeypatch.setattr(f"kdyno.{module}.check", refused)
     monkeypatch.setattr("kdyno.kernels.source.fetch", refused)
-    monkeypatch.setattr("kdyno.machines.program.guest_program", refused)
+    monkeypatch.setattr("kdyno.machines.guest.guest_program", refused)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from descendants import adopt, descendants
 from real_guests import Image, booted, case
 from real_kernels import built_kernels
 
-from kdyno.machines.program import guest_program
+from kdyno.machines.guest import guest_program
 from kdyno.paths import cache_root
 from kdyno.sandbox import GUEST, HOST
 

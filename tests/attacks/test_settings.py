@@ -22,8 +22,9 @@ from kdyno.experiment.loader import parse as read_experiment
 from kdyno.kernels.changes import BUILD_SOURCE
 from kdyno.kernels.recipe import compile_cache
 from kdyno.labs.profile import perf
-from kdyno.machines import emulator, program
+from kdyno.machines import emulator
 from kdyno.machines.emulator import Emulator
+from kdyno.machines.guest import _compile
 from kdyno.machines.process import ENVIRONMENT
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
@@ -97,7 +98,7 @@ def test_the_guest_program_is_built_as_its_makefile_says(
     source.mkdir()
     lines = "CFLAGS := -O2\nall:\n\t@mkdir -p $(OUT) && env > $(OUT)/told\n"
     (source / "Makefile").write_text(f"{lines}\t@echo flags $(CFLAGS) >> $(OUT)/told\n")
-    program._compile(source, tmp_path / "made")
+    _compile(source, tmp_path / "made")
     told = (tmp_path / "made" / "told").read_text().splitlines()
     assert "flags -O2" in told
     names = {line.split("=")[0] for line in told if "=" in line}

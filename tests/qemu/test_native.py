@@ -21,8 +21,8 @@ from kdyno.experiment.model import SuiteUse
 from kdyno.kernels.image import Image
 from kdyno.machines import emulator
 from kdyno.machines.emulator import TALLY, library
+from kdyno.machines.guest import guest_program
 from kdyno.machines.machine import Outcome
-from kdyno.machines.program import guest_program
 from kdyno.machines.qemu import Chance, Tallying
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, bench_of, plan_of

@@ -18,7 +18,7 @@ from kdyno.command import capture
 from kdyno.kernels.image import Image
 from kdyno.labs.memcpy.copies import Copy, read_distribution
 from kdyno.labs.memcpy.counting import FILE, counting_experiment, read_dump
-from kdyno.machines.program import guest_program
+from kdyno.machines.guest import guest_program
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job, render
 

@@ -16,7 +16,7 @@ import real_guests
 from conftest import uml_processes
 from real_guests import Image, Outcome, case, command, folder_for_all, output_of, sample_of
 
-from kdyno.machines.program import guest_program
+from kdyno.machines.guest import guest_program
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob
 from kdyno.suites.protocol import CaseError

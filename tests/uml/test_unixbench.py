@@ -9,9 +9,8 @@ from conftest import uml_processes
 
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import place
-from kdyno.machines.guest import boot
+from kdyno.machines.guest import boot, guest_program, programs_folder
 from kdyno.machines.machine import Outcome
-from kdyno.machines.program import guest_program, programs_folder
 from kdyno.machines.uml import UmlBoot
 from kdyno.paths import cache_root
 from kdyno.report.scores import tables

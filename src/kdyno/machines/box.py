@@ -30,6 +30,7 @@ from kdyno.machines.guest import (
     Built,
     Diagnosis,
     Ground,
+    guest_program,
     handed,
     sign,
     start,
@@ -45,7 +46,6 @@ from kdyno.machines.process import (
     ProcessSession,
     printable_words,
 )
-from kdyno.machines.program import guest_program
 from kdyno.machines.ssh import NOT_REACHED, Remote
 from kdyno.reading.checked import values_in
 from kdyno.sandbox import (

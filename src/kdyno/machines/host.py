@@ -15,7 +15,7 @@ from typing import Any
 from kdyno import sandbox
 from kdyno.errors import UsageError
 from kdyno.machines import facts
-from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, start, tail
+from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, guest_program, start, tail
 from kdyno.machines.machine import (
     Can,
     Listener,
@@ -27,7 +27,6 @@ from kdyno.machines.machine import (
     run_to_end,
 )
 from kdyno.machines.process import ENVIRONMENT, Command, Ended, Events, Pipes, ProcessSession
-from kdyno.machines.program import guest_program
 from kdyno.sandbox import HOST, named
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job

@@ -22,7 +22,17 @@ from kdyno.kernels.scheduler import Scheduler
 from kdyno.machines import emulator, facts
 from kdyno.machines.cpus import apart, first
 from kdyno.machines.emulator import COUNTS, FUNCTIONS, TALLY, Emulator, Plugin, Way, library
-from kdyno.machines.guest import Boot, Built, Diagnosis, Ground, handed, start, tail
+from kdyno.machines.guest import (
+    GUEST_PLACES,
+    Boot,
+    Built,
+    Diagnosis,
+    Ground,
+    guest_program,
+    handed,
+    start,
+    tail,
+)
 from kdyno.machines.machine import Can, Listener, Method, Plan, Setup, run_to_end
 from kdyno.machines.process import (
     ENVIRONMENT,
@@ -33,7 +43,6 @@ from kdyno.machines.process import (
     ProcessSession,
     printable_words,
 )
-from kdyno.machines.program import GUEST_PLACES, guest_program
 from kdyno.sandbox import EMPTY, QEMU, Binds, around, named, system
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import OF_THE_HOST, Job

@@ -11,10 +11,9 @@ from pathlib import Path
 from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.machines.cpus import first
-from kdyno.machines.guest import Boot, Built, Ground, start
+from kdyno.machines.guest import GUEST_PLACES, Boot, Built, Ground, start
 from kdyno.machines.machine import Can, Listener, Method, Plan, Setup, only_times, run_to_end
 from kdyno.machines.process import ENVIRONMENT, Command, Pipes, ProcessSession, printable_words
-from kdyno.machines.program import GUEST_PLACES
 from kdyno.sandbox import GUEST, named
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job

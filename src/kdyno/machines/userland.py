@@ -20,9 +20,9 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import userland_of
 from kdyno.kernels.sources import debian
 from kdyno.kernels.sources.tree import Progress, environment, raise_failure, read_json
+from kdyno.machines.guest import guest_digest
 from kdyno.machines.machine import Userland
 from kdyno.machines.process import ENVIRONMENT
-from kdyno.machines.program import guest_digest
 from kdyno.paths import data_root
 from kdyno.sandbox import TOOL, Sandbox, hand_over
 from kdyno.suites.catalogue import Case

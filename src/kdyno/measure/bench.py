@@ -20,10 +20,10 @@ from kdyno.experiment.model import Box, Experiment, Variant
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Progress
 from kdyno.machines.cpus import Placement
+from kdyno.machines.guest import guest_program, programs_folder
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Machine, Method, Plan, Setup, Userland
 from kdyno.machines.process import ENVIRONMENT
-from kdyno.machines.program import guest_program, programs_folder
 from kdyno.measure.builder import Recipes
 from kdyno.sandbox import PREPARE, Sandbox, hand_over, named
 from kdyno.store.manifest import CaseInfo, work_digest
