@@ -156,7 +156,7 @@ class Job:
         answer = self._answer()
         if answer.get("status") == 0:
             return ""
-        state = f" ({self.state.lower()})" if self.state in _OVER - {*_WELL} else ""
+        state = f" ({self.state.lower()})" if self.state in _OVER.difference(_WELL) else ""
         why = str(answer.get("why") or f"it ended without a result{state}")
         where = f" on {self.node}" if self.node else ""
         # Nothing is read through a link, and opening a pipe must not wait for its writer.
@@ -331,13 +331,13 @@ class Engine:
         # By squeue: sacct would need accounts, which many clusters do not keep.
         command = ["squeue", "--me", "-r", "-h", "--states=all", f"--name={self.label}"]
         command.append("--format=%i %T")
-        result = None
-        with suppress(OSError, subprocess.TimeoutExpired):
-            result = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE_S)
-        if result is None or result.returncode != 0:
-            return None
-        lines = result.stdout.splitlines()
-        return dict(line.split(None, 1) for line in lines if " " in line.strip())
+        with suppress(OSError, subprocess.SubprocessError):
+            result = subprocess.run(
+                command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
+            )
+            lines = result.stdout.splitlines()
+            return dict(line.split(None, 1) for line in lines if " " in line.strip())
+        return None
 
 
 def run(text: str) -> None:

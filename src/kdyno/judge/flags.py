@@ -349,7 +349,7 @@ def rare_work(rows: Sequence[Judged]) -> list[Flag]:
     """Counts whose usual part says one thing, and all parts together another."""
     flags = []
     for row in rows:
-        ratio, usual = row.judgement.effect.ratio or 1.0, row.pair.usual_ratio or 1.0
+        ratio, usual = row.judgement.effect.ratio or 1.0, row.pair.counts_ratio(whole=False) or 1.0
         whole = f"the effect is of all parts together, {100 * (ratio - 1):+.3g} %"
         if row.pair.hides_work:
             text = (

@@ -404,7 +404,7 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         p_value=row.p_value,
         control=case.control,
         exact=raw.exact,
-        parts_ratio=pair.parts_ratio(),
+        parts_ratio=pair.counts_ratio(whole=True),
         reason=reason or manifest.failed.get(variant),
         quantiles=row.quantiles,
         spread=pair.spread(),

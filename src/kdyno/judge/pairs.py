@@ -351,21 +351,13 @@ class Pair:
             return 0.0
         return CLOCK_INSTRUCTIONS / (min(scores.values()) * self.case.operations)
 
-    @property
-    def usual_ratio(self) -> float | None:
-        """Of counts, variant ÷ baseline by what most parts agree in, the median of the boots."""
+    def counts_ratio(self, *, whole: bool) -> float | None:
+        """Of counts, variant ÷ baseline, the median of the boots: by the means of all parts
+        (``whole``), or by what most parts agree in."""
         before, after = self._log_scores
-        ratios = (after - before)[np.isfinite(after - before)]
-        return math.exp(float(np.median(ratios))) if len(ratios) else None
-
-    def parts_ratio(self) -> float | None:
-        """Of counts, variant ÷ baseline by the means of all parts, the median of the boots."""
-        if not self.question.counted:
-            return None
-        before, after = self._log_scores
-        ratios = after - before + self._beside
+        ratios = after - before + (self._beside if whole else 0.0)
         ratios = ratios[np.isfinite(ratios)]
-        return math.exp(float(np.median(ratios))) if len(ratios) else None
+        return math.exp(float(np.median(ratios))) if self.question.counted and len(ratios) else None
 
     # Several links.
 

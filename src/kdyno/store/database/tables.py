@@ -373,20 +373,12 @@ def scores_in(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Sc
 
 
 def scores_of_verdict(verdict: Verdict) -> list[Score]:
-    """The same using the verdict alone, without reading a boot: no intervals of the levels."""
-    scores: dict[tuple[str, str, str], Score] = {}
-    for effect in verdict.effects:
-        low, high = effect.ci or (None, None)
-        own = (effect.ratio, low, high, effect.verdict)
-        for variant, value, compared in (
-            (verdict.baseline, effect.baseline_value, (None, None, None, "")),
-            (effect.variant, effect.value, own),
-        ):
-            if value is not None:
-                about = (effect.suite, effect.case, effect.unit, effect.better, variant, "")
-                score = Score(*about, effect.blocks, value, None, None, *compared)
-                scores.setdefault((effect.suite, effect.case, variant), score)
-    return list(scores.values())
+    """Which cases a run has, without reading a boot: for a list's filters, and nothing else."""
+    nothing = (None, None, None, None, None)
+    return [
+        Score(*effect.key[:2], "", "", effect.variant, "", effect.blocks, 1.0, *nothing, "")
+        for effect in verdict.effects
+    ]
 
 
 def series_in(samples: Samples) -> list[Series]:
