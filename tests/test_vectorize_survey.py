@@ -17,10 +17,10 @@ from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
 from kdyno.labs.profile.record import to_json as profile_json
 from kdyno.labs.published.article import load
 from kdyno.labs.vectorize import survey as surveys
-from kdyno.labs.vectorize import tables as shown
+from kdyno.labs.vectorize import verb as shown
 from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records
 from kdyno.labs.vectorize.survey import Side, Survey, flag_sets, join
-from kdyno.labs.vectorize.tables import page
+from kdyno.labs.vectorize.verb import page
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import of_rows
 
@@ -175,8 +175,8 @@ def hostile(survey: Survey) -> Survey:
 def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey) -> None:
     odd = hostile(survey)
     joined = [join(side.loops, TIMES) for side in odd.sides]
-    grids = shown.grids(odd, joined, ARTICLE)
-    parts = [*shown.head(odd), *(part for grid in grids for part in shown.parts(grid))]
+    grids = shown.tables_of(odd, joined, ARTICLE)
+    parts = [*shown.head(odd), *(part for grid in grids for part in shown.parts_of(grid))]
     text = terminal.text(parts)
     assert "damaged record: sse2: <b>.o: cut" in text and "\x1b" not in text
     assert "30.0 % in functions with a missed loop" in text and "toy_walk" in text
@@ -188,7 +188,7 @@ def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey)
 def test_a_table_on_the_terminal_says_how_much_it_leaves_out() -> None:
     rows = (("x", 1), ("y" * 99, None), ("z", 3))
     grid = of_rows(("a", "n"), rows, absent="–", title="Title")
-    lines = terminal.text(shown.parts(grid, 2, width=10)).splitlines()
+    lines = terminal.text(shown.parts_of(grid, 2, width=10)).splitlines()
     assert lines[:4] == ["Title", "  a           n", "  x           1", "  yyyyyyyyy…  –"]
     assert "and 1 more" in lines[4]
 

@@ -402,8 +402,11 @@ def tune_cpu(workshop: Workshop, name: str) -> CpuTuned:
 
     name: of the memcpy that is made. ToolError when it fails its full check, or without a rival."""
     cache_root, seconds = workshop.cache_root, workshop.seconds
+    contenders, left_out = gather((), cache_root)
+    if "orig" in left_out:
+        raise UsageError(left_out["orig"])
     # What an earlier tuning made of the same name is made again.
-    beside = [each for each in gather((), cache_root)[0] if each.name != name]
+    beside = [each for each in contenders if each.name != name]
     workshop.rivals = tuple(each.name for each in beside if each.rank == "rival")
     memcpy = workshop.tuned(beside, name, _SEARCH * seconds)
     texts = {f"{name}.S": memcpy.text}

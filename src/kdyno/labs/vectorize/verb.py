@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""kdyno lab vectorize."""
+"""kdyno lab vectorize: the verb, and a survey as tables, one set of them for the terminal and the
+page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 
-from kdyno import sandbox
+from kdyno import __version__, sandbox
 from kdyno.errors import UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Variant
 from kdyno.kernels.source import KINDS, fetch, parse
 from kdyno.labs.profile.record import Profile, read_profile, stored_profiles
+from kdyno.labs.published.article import Article
 from kdyno.labs.published.article import load as load_article
 from kdyno.labs.vectorize import survey as surveys
-from kdyno.labs.vectorize import tables
-from kdyno.labs.vectorize.survey import Survey
+from kdyno.labs.vectorize.loops import REASONS
+from kdyno.labs.vectorize.survey import Hot, Survey
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
+from kdyno.report import plain
+from kdyno.report.page import alone
 from kdyno.report.show import terminal
+from kdyno.report.show.grid import Grid, Value, of_rows
+from kdyno.report.show.html import Html, table, tag
+from kdyno.report.show.terminal import Layout, Part
 from kdyno.verbs.options import Jobs, Json, NoSandbox, Output, Refresh, Runs, argument, option
 from kdyno.verbs.output import check_writable, say, write, write_json
 from kdyno.verbs.subject import load, stored_run
@@ -68,16 +77,16 @@ def vectorize(
     times = profile_of(profile, runs) if profile is not None else None
     survey = _survey(what, flags or (), jobs, refresh)
     hot = [] if times is None else [surveys.join(side.loops, times) for side in survey.sides]
-    grids = tables.grids(survey, hot, load_article(tables.ARTICLE))
+    grids = tables_of(survey, hot, load_article(ARTICLE))
     if json is not None:
         write_json(survey.to_json(), json)
     if json == "-" and not output:
         return 0
     if suffix == ".html":
-        content = tables.page(survey, [*grids, tables.vectorised(survey)])
+        content = page(survey, [*grids, vectorised(survey)])
     else:
-        parts = (part for grid in grids for part in tables.parts(grid, _ROWS))
-        content = terminal.text([*tables.head(survey), *parts])
+        parts = (part for grid in grids for part in parts_of(grid, _ROWS))
+        content = terminal.text([*head(survey), *parts])
     write(content, output or "-")
     if output:
         say(f"written: {output}")
@@ -126,6 +135,166 @@ def profile_of(text: str, runs: Path | None) -> Profile:
         return profile
     raise UsageError(
         f"--profile {text}: {run.name} has no profile; `kdyno profile {run.name}` makes one"
+    )
+
+
+ARTICLE = "simd-in-the-kernel"
+"""Whose loops, file by file, stand beside a survey."""
+_BY_FLAGS = {"flags": itemgetter(-1)}
+"""Of tables whose last column has the flags."""
+
+
+def tables_of(survey: Survey, hot: Sequence[Hot], article: Article) -> list[Grid]:
+    """All tables of a survey. hot: for each side, where a profile was given."""
+    names = tuple(plain.name(side.flags) for side in survey.sides)
+    files: list[tuple[Value, ...]] = [(file, *counts) for file, counts in survey.files()]
+    reasons: list[tuple[Value, ...]] = [
+        (REASONS.get(reason, reason), *counts) for reason, counts in survey.reasons()
+    ]
+    return [
+        totals(survey),
+        of_rows(("file", *names), files, title="Vectorised places, by file", id="files"),
+        of_rows(("reason", *names), reasons, title="Missed places, by reason", id="reasons"),
+        *([hot_loops(survey, hot)] if hot else []),
+        published_loops(survey, article),
+    ]
+
+
+def totals(survey: Survey) -> Grid:
+    heads = (
+        "flags", "places", "loops", "16 bytes", "32 bytes", "64 bytes", "in a loop",
+        "unrolled", "not there", "8 bytes or less", "became calls", "missed", "compiler flags",
+    )  # fmt: skip
+    rows: list[tuple[Value, ...]] = [
+        (
+            side.flags, len(side.places), len(side.vectors), *side.widths().values(),
+            *side.in_machine_code().values(), len(side.narrow), side.calls, side.reasons().total(),
+            side.cflags,
+        )
+        for side in survey.sides
+    ]  # fmt: skip
+    note = (
+        "places: loops in the source that were vectorised; loops: the same, counted in every "
+        "function that they were inlined into, by the width of their vectors. The machine code of "
+        "these functions has registers of that width in a loop, only outside of one (unrolled), or "
+        'not there at all. Vectors of "8 bytes or less" are integer arithmetic and not counted. '
+        "became calls: of memset, memcpy and the like."
+    )
+    return of_rows(heads, rows, title="Loops", note=note, id="totals")
+
+
+def hot_loops(survey: Survey, hot: Sequence[Hot]) -> Grid:
+    """Missed loops in the functions where the time goes, the hottest first."""
+    rows: list[tuple[Value, ...]] = [
+        (
+            rank, each.function, round(each.seconds, 4), round(each.share, 5),
+            f"{loop.file}:{loop.line}", REASONS.get(loop.reason, loop.reason), loop.words,
+            side.flags,
+        )
+        for side, joined in zip(survey.sides, hot, strict=True)
+        for rank, each in enumerate(joined.missed, start=1)
+        for loop in sorted(each.missed, key=lambda loop: loop.place)
+    ]  # fmt: skip
+    shares = [(side.flags, own.shares()) for side, own in zip(survey.sides, hot, strict=True)]
+    parts = "; ".join(
+        f"{flags}: {100 * of['missed']:.1f} % in functions with a missed loop, "
+        f"{100 * of['vectorized']:.1f} % in functions with vectorised loops only, "
+        f"{100 * of['none']:.1f} % in functions without either"
+        for flags, of in shares
+    )
+    one = hot[0]
+    note = (
+        f"Of the kernel's {one.total_s:.2f} s a boot ({one.method}, variant {one.variant}), "
+        f"{parts}. The seconds are the function's, not the loop's."
+    )
+    heads = ("rank", "function", "seconds", "share", "loop", "reason", "compiler's words", "flags")
+    title = "Missed loops in hot functions"
+    return replace(of_rows(heads, rows, title=title, note=note, id="hot"), facets=_BY_FLAGS)
+
+
+def published_loops(survey: Survey, article: Article) -> Grid:
+    """The article's table of vectorised loops, file by file, beside this survey."""
+    counts = [side.files() for side in survey.sides]
+    # A file without a single loop leaves no trace in its record, but its object does.
+    compiled = [
+        {f"{each.object.rpartition('.')[0]}.c" for each in side.records.objects}
+        | {loop.file for loop in side.loops}
+        for side in survey.sides
+    ]
+    sides = list(zip(counts, compiled, strict=True))
+    rows: list[tuple[Value, ...]] = [
+        (file, loops, *(count[file] if file in files else None for count, files in sides))
+        for file, loops in sorted(article.loops.items(), key=lambda row: (-row[1], row[0]))
+    ]
+    others = (sum(n for file, n in count.items() if file not in article.loops) for count in counts)
+    rows.append(("files that the article does not name", 0, *others))
+    totals = (len(side.places) for side in survey.sides)
+    rows.append(("all", sum(article.loops.values()), *totals))
+    note = f"{article.system}. A dash: today's kernel or configuration does not have the file."
+    heads = ("file", "published", *(plain.name(side.flags) for side in survey.sides))
+    title = "Beside the published table"
+    return of_rows(heads, rows, absent="–", title=title, note=note, id="published")
+
+
+def vectorised(survey: Survey) -> Grid:
+    """Every vectorised loop of every side."""
+    rows: list[tuple[Value, ...]] = [
+        (
+            f"{loop.file}:{loop.line}", loop.function, loop.width_bytes,
+            loop.epilogue_bytes or None, loop.in_code or None, side.flags,
+        )
+        for side in survey.sides
+        for loop in sorted(side.vectors, key=lambda loop: (loop.place, loop.function))
+    ]  # fmt: skip
+    heads = ("loop", "function", "bytes", "rest", "machine code", "flags")
+    grid = of_rows(heads, rows, absent="–", title="Every vectorised loop", id="vectorised")
+    return replace(grid, facets=_BY_FLAGS)
+
+
+def parts_of(grid: Grid, most: int | None = None, width: int = 60) -> Iterator[Part]:
+    """Lines for a terminal; long cells are cut, all but ``most`` rows left out and counted.
+
+    Of a table with facets only the rows of the last one."""
+    items, title = grid.items, grid.title
+    if grid.facets and items:
+        last = items[-1][-1]
+        items, title = [row for row in items if row[-1] == last], f"{title} ({last})"
+    first = replace(grid, items=items[:most])
+    yield title
+    yield Layout(first, cut=width)
+    if len(first.items) < len(items):
+        yield f"  … and {len(items) - len(first.items)} more (-o FILE.html has all)"
+    if grid.note:
+        yield f"  {grid.note}"
+    yield ""
+
+
+def head(survey: Survey) -> list[str]:
+    kernel = " ".join(filter(None, (survey.source, survey.version)))
+    lines = [f"{kernel}, {survey.compiler}"]
+    lines += [
+        f"damaged record: {side.flags}: {damage}; what comes before it is counted"
+        for side in survey.sides
+        for damage in side.damaged()
+    ]
+    return [*map(plain.sentence, lines), ""]
+
+
+def _part(grid: Grid) -> list[Html | None]:
+    note = tag("p", grid.note, class_="tip") if grid.note else None
+    return [note, table(replace(grid, id=f"{grid.id}-table"))]
+
+
+def page(survey: Survey, grids: Sequence[Grid]) -> str:
+    """The whole file; tables sort by their headings and filter by what is typed above them."""
+    return alone(
+        tool="kdyno lab vectorize",
+        title=f"vectorised loops · {plain.short(survey.source)} · kdyno",
+        heading="What the compiler vectorises",
+        intro=[tag("p", line) for line in head(survey) if line],
+        sections={grid.id: (grid.title, _part(grid)) for grid in grids if grid.items},
+        foot=f"Made by kdyno {__version__}.",
+        skip=("main", "To the tables"),
     )
 
 
