@@ -103,7 +103,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         ("mine.S", "ROUTINE_START(mine)", "memset", "says that it is a memcpy"),
         ("gone.S", "", "memcpy", "No such file"),
         ("fill.S", "", "memset", "routine of memset is called memset-NAME.S"),
-        ("bad.S", "", "memcpy", "function: 'strlen'; there are memcpy"),
+        ("bad.S", "", "memcpy", 'function: "strlen" is not known.*Allowed: memcpy'),
     ],
 )
 def test_a_wrong_file_is_refused(
@@ -136,13 +136,13 @@ TWICE = described().replace(" */\n", " * help: again\n */\n").split("\n", 1)[1]
     ("text", "said"),
     [
         *(
-            (described(**{key: value}), f"new.S: no '{key}'")
+            (described(**{key: value}), f"new.S: {key}: is missing")
             for key in ("help", "requires", "source", "arch")
             for value in (None, "")
         ),
-        (described(require="avx2"), "unknown key 'require'"),
+        (described(require="avx2"), 'require: unknown key. Did you mean "requires"'),
         (TWICE, "'help' is given twice"),
-        ("ret\n", "new.S: no 'help'"),
+        ("ret\n", "new.S: help: is missing"),
     ],
 )
 def test_a_wrong_description_is_refused(text: str, said: str) -> None:

@@ -56,7 +56,6 @@ _NOT_NATIVE = (
 MOST_BYTES = 1 << 20
 """Of a routine, and of it with all that it includes."""
 DEEPEST = 4
-_KEYS = ("help", "requires", "source", "arch")
 _LINE = re.compile(r"^[ \t]*\*[ \t]*([a-z]+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]*)".*\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -99,41 +98,38 @@ def patches_folder() -> Path:
     return data_root() / "kernel" / "patches"
 
 
-def parse_routine(path: Path, text: str) -> Routine:
-    """The routine that ``text``, the content of ``path``, describes.
+class _Header(FromFile):
+    """The lines of a routine's first comment."""
 
-    UsageError when a line is missing, empty, given twice, or unknown.
-    """
-    pairs = next(
-        (pairs for comment in _COMMENT.findall(text) if (pairs := _LINE.findall(comment))), []
-    )
-    values: dict[str, str] = {}
-    for key, value in pairs:
-        if key not in (*_KEYS, "function"):
-            raise UsageError(f"{path}: unknown key {key!r}; a routine has {', '.join(_KEYS)}")
-        if key in values:
-            raise UsageError(f"{path}: {key!r} is given twice")
-        values[key] = value
-    for key in _KEYS:
-        if not values.get(key):
-            raise UsageError(
-                f"{path}: no {key!r}; its first comment must hold a line ' * {key}: …' "
-                f"(see the other files in {path.parent})"
-            )
-    function = values.get("function", "memcpy")
-    if function not in FUNCTIONS:
-        raise UsageError(f"{path}: function: {function!r}; there are {', '.join(FUNCTIONS)}")
-    prefix = "" if function == "memcpy" else f"{function}-"
+    help: str
+    requires: str
+    source: str
+    arch: str
+    function: Literal["memcpy", "memmove", "memset", "copy_page", "clear_page"] = "memcpy"
+
+
+def parse_routine(path: Path, text: str) -> Routine:
+    """The routine that ``text``, the content of ``path``, describes. UsageError lists what is wrong
+    with its lines; an empty one is none."""
+    comments = map(_LINE.findall, _COMMENT.findall(text))
+    pairs: list[tuple[str, str]] = next(filter(None, comments), [])
+    way = f"its first comment has lines ' * KEY: …', see the other files in {path.parent}"
+    keys = [key for key, _value in pairs]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise UsageError(f"{path}: {twice[0]!r} is given twice")
+    header = check(_Header, dict(pair for pair in pairs if pair[1]), str(path), way=way)
+    prefix = "" if header.function == "memcpy" else f"{header.function}-"
     if not path.stem.startswith(prefix):
-        raise UsageError(f"{path}: a routine of {function} is called {function}-NAME.S")
+        what = f"a routine of {header.function} is called {header.function}-NAME.S"
+        raise UsageError(f"{path}: {what}")
     return Routine(
         name=path.stem.removeprefix(prefix),
         path=path,
-        help=values["help"],
-        requires=tuple(values["requires"].split()),
-        source=values["source"],
-        archs=tuple(values["arch"].split()),
-        function=function,
+        help=header.help,
+        requires=tuple(header.requires.split()),
+        source=header.source,
+        archs=tuple(header.arch.split()),
+        function=header.function,
     )
 
 
