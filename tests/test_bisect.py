@@ -265,20 +265,6 @@ def test_a_commit_is_a_patch_over_the_good_tree(tmp_path: Path) -> None:
     assert "-two" in points.reverted(place, found[1], patches).read_text()
 
 
-@pytest.mark.parametrize(
-    ("good", "bad", "words"),
-    [
-        ("main", "main", "are the same commit"),
-        ("main", "HEAD~2", "is a later commit than"),
-        ("side", "main~2", "no ancestor"),
-        ("v6.1", "main", "no branch, tag or commit 'v6.1'"),
-    ],
-)
-def test_ends_that_cannot_be_are_refused(tmp_path: Path, good: str, bad: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        points.commits(repository(tmp_path / "linux"), good, bad)
-
-
 def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
     for name in ("0002-b.patch", "0001-a.patch"):
         (tmp_path / name).write_text("x")
@@ -377,6 +363,7 @@ def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
     assert "-\treturn 2;" in revert.read_text()
 
 
+@pytest.mark.needs("git", "sandbox")
 @pytest.mark.parametrize(
     ("source", "good", "bad", "words"),
     [
@@ -384,11 +371,23 @@ def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
         (None, "kernel.org:6.1.1", "6.1.2", "does not begin with a kind of source"),
         ("git:.", "kernel.org:6.1.1", "kernel.org:6.1.2", "are sources by themselves"),
         (None, "6.1.1", "6.1.2", "or two sources such as"),
+        ("git:linux", "main", "main", "are the same commit"),
+        ("git:linux", "main", "HEAD~2", "is a later commit than"),
+        ("git:linux", "side", "main~2", "no ancestor"),
+        ("git:linux", "v6.1", "main", "no branch, tag or commit 'v6.1'"),
     ],
 )
-def test_sources_that_cannot_be_ends_are_refused(
-    source: str | None, good: str, bad: str, words: str
+def test_ends_that_cannot_be_are_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str | None,
+    good: str,
+    bad: str,
+    words: str,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    if source == "git:linux":
+        repository(tmp_path / "linux")
     with pytest.raises(UsageError, match=words):
         bisect._begun(Request(source=source, good=good, bad=bad, case="unixbench/pipe"))
 
