@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
 
 from kdyno.errors import ToolError
 from kdyno.machines import facts
 from kdyno.machines.box import CAN, Box
 from kdyno.machines.host import HOST_PLACES
-from kdyno.machines.machine import Footprint, Listener, Plan, Programs, Setup
+from kdyno.machines.machine import Listener, Plan, Setup
 from kdyno.machines.process import ProcessSession
 from kdyno.store.comparable import common_facts
 from kdyno.store.verdict import Flag
@@ -29,8 +28,11 @@ class Boxes:
 
     def __init__(self, setup: Setup) -> None:
         self._boxes = {host: Box(replace(setup, hosts=(host,))) for host in setup.hosts}
-        self._any = self._boxes[setup.hosts[0]]
-        self.clock = self._any.clock
+        own = self._boxes[setup.hosts[0]]
+        self.clock = own.clock
+        # The same on all of them.
+        self.identity, self.described = own.identity, own.described
+        self.programs, self.footprint = own.programs, own.footprint
         for box in list(self._boxes.values())[1:]:
             box.clock.close()
             box.clock = self.clock
@@ -65,17 +67,3 @@ class Boxes:
         with ExitStack() as every:
             for box in self._boxes.values():
                 every.callback(box.close)
-
-    # What is the same on all of them.
-
-    def identity(self, variant: str) -> str:
-        return self._any.identity(variant)
-
-    def described(self, variant: str) -> dict[str, Any]:
-        return self._any.described(variant)
-
-    def programs(self, variant: str) -> Programs:
-        return self._any.programs(variant)
-
-    def footprint(self) -> Footprint:
-        return self._any.footprint()

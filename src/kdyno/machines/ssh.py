@@ -90,10 +90,8 @@ class Remote:
 
     def argv(self, script: str, *args: str, master: bool = True) -> list[str]:
         """The command line that runs a script of /bin/sh as root there; its arguments are $1, $2 …
-
         Each word is quoted: none of them is anything but a word to the shell at the other end.
-        master: it may become the connection that all share, which outlives it.
-        """
+        master: it may become the connection that all share, which outlives it."""
         own = ("ControlMaster=auto", "ControlPersist=600") if master else ("ControlMaster=no",)
         options = (*_OPTIONS, f"ControlPath={self._folder}/%C", *own)
         line = shlex.join([*(["sudo", "-n"] if self.sudo else []), "sh", "-c", script, "sh", *args])
