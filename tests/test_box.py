@@ -161,12 +161,9 @@ def booted(box: Box, fake: FakeBox, *states: Any, **answers: list[Any]) -> Outco
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bwrap", ["bwrap", ""])
 def test_folders_that_cases_read_are_copied_once_and_the_disk_is_empty(
-    bwrap: str, fake: FakeBox, machine: Callable[..., Box]
+    fake: FakeBox, machine: Callable[..., Box]
 ) -> None:
-    facts = {**FACTS, "bwrap": bwrap, "bus": "/run/dbus/system_bus_socket"}
-    fake.plan["facts"] = [[0, "\n".join(f"{name}\t{value}" for name, value in facts.items())]]
     box = machine()
     outcome = booted(box, fake, OWN, NEW, NEW, NEW.replace("b" * 36, "d" * 36), NEW)
     assert outcome.host.status == "ok", outcome.host.text
@@ -177,12 +174,8 @@ def test_folders_that_cases_read_are_copied_once_and_the_disk_is_empty(
     folders = [it for it in fake.log if it[0] == "empty_folder"]
     assert folders == [["empty_folder", str(257 << 10), "60908"]]
     first, second = (it[1] for it in fake.log if it[0] == "job")
-    if bwrap:
-        assert "--ro-bind /var/lib/kdyno/shared/0 /tmp/shared/programs" in first
-        assert "--bind /var/lib/kdyno/disk /tmp/shared/disk" in first
-    else:
-        assert "BindReadOnlyPaths=/var/lib/kdyno/shared/0:/tmp/shared/programs" in first
-        assert "BindPaths=/var/lib/kdyno/disk:/tmp/shared/disk" in first
+    assert "--ro-bind /var/lib/kdyno/shared/0 /tmp/shared/programs" in first
+    assert "--bind /var/lib/kdyno/disk /tmp/shared/disk" in first
     assert "shared/programs" in second and "shared/disk" not in second
 
 
@@ -404,9 +397,8 @@ def test_words_of_a_box_are_a_strangers() -> None:
     ]
     assert lacks(FACTS, Settings()) == []
     assert lacks({**FACTS, "watchdog": ""}, Settings(watchdog=False)) == []
-    (bare,) = lacks({**FACTS, "bwrap": "", "bus": ""}, Settings())
-    assert bare.startswith("it has neither bubblewrap nor D-Bus")
-    assert lacks({**FACTS, "bwrap": "", "bus": "/run/dbus/system_bus_socket"}, Settings()) == []
+    (bare,) = lacks({**FACTS, "bwrap": ""}, Settings())
+    assert bare.startswith("there is no bubblewrap")
 
 
 def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:

@@ -114,7 +114,6 @@ say lockdown "$(sed -n 's/.*\[\(.*\)\].*/\1/p' /sys/kernel/security/lockdown 2>/
 say free_kb "$(df -Pk /var/lib | awk 'NR == 2 { print $4 }')"
 say generator "$(has mkinitramfs || has dracut)"
 say bwrap "$(bwrap --ro-bind / / --unshare-pid true 2>/dev/null && has bwrap)"
-say bus "$(ls /run/dbus/system_bus_socket 2>/dev/null)"
 say watchdog "$(ls /dev/watchdog[0-9]* 2>/dev/null)"
 say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
 say own_kernel "$(ls "/boot/vmlinuz-$(uname -r)" 2>/dev/null)"
@@ -125,7 +124,7 @@ say smt "$(cat /sys/devices/system/cpu/smt/control 2>/dev/null)"
 say timers "$(systemctl list-units --no-legend --plain --state=active '*.timer' | wc -l)"
 """
 _UNDO = f"""
-systemctl stop kdyno-job.service kdyno-return.service 2>/dev/null
+systemctl stop kdyno-return.service 2>/dev/null
 find /lib/modules -maxdepth 1 -type l -lname '{ROOM}/*' -delete
 rm -f {_UNIT} {_WANTS}
 [ "$(cat /sys/kernel/kexec_loaded)" = 0 ] || kexec -u
@@ -384,11 +383,8 @@ def lacks(fields: Mapping[str, str], settings: Settings) -> list[str]:
             f"its kernel is locked down ({fields['lockdown']}), which refuses kexec of kernels "
             "that are not signed: Secure Boot has to be off"
         )
-    if not fields.get("bwrap") and not fields.get("bus"):
-        problems.append(
-            "it has neither bubblewrap nor D-Bus, so that cases would run without any confinement: "
-            "install bubblewrap"
-        )
+    if not fields.get("bwrap"):
+        problems.append("there is no bubblewrap, in which cases run: install it")
     if not fields.get("watchdog") and settings.watchdog:
         problems.append(
             "there is no watchdog, so a kernel that hangs needs somebody who resets the box. "
@@ -404,10 +400,6 @@ def disturbing(fields: Mapping[str, str]) -> list[str]:
         notes.append("its kernel is not in /boot: see that a reset ends in a kernel you trust")
     if not get("pstore"):
         notes.append("its firmware keeps no last words (pstore): a panic is called a reset")
-    if not get("bwrap"):
-        notes.append(
-            "there is no bubblewrap: cases run under systemd's confinement, the weaker one"
-        )
     if get("governor", "performance") not in ("", "performance"):
         notes.append(f"governor {get('governor')}: [box] quiet = true sets performance")
     if get("turbo") in ("1", "on"):
@@ -613,7 +605,7 @@ class Box(Built):
             Flag(
                 kind="box",
                 text=f"measured on {self._host} ({self._facts.get('cpu_model') or 'a CPU'}), "
-                f"{firmware}; cases ran {self._confinement[1]}",
+                f"{firmware}; cases ran in bubblewrap",
             )
         ]
         if not self._armed:
@@ -739,58 +731,33 @@ class Box(Built):
         words += [*_RECOVERY.split(), *(_ARMED.split() if self._armed else [])]
         return " ".join((*words, f"kdyno.boot={token}"))
 
-    @property
-    def _confinement(self) -> tuple[str, str]:
-        if self._facts.get("bwrap"):
-            return "bwrap", "in bubblewrap"
-        return "systemd", "under systemd's confinement, which is weaker than bubblewrap's"
-
     def _job_script(self, plan: Plan, cpus: list[int]) -> str:
         """Records by a descriptor of their own, so that nothing that a program prints is one."""
         pinned = ["taskset", "-c", ",".join(map(str, cpus)) or "0"]
         settings = {**ENVIRONMENT, "LC_ALL": "C.UTF-8", "TERM": "dumb", "HOME": "/tmp"}
         clean = ["env", "-i", *(f"{name}={value}" for name, value in settings.items())]
-        shared = HOST_PLACES["disk"].rpartition("/")[0]
-        binds = [("ro", self._copies[path], f"{shared}/{name}") for path, name in plan.shared]
-        binds += [("rw", _FOLDER, HOST_PLACES["disk"])] if plan.disk_bytes else []
-        if self._confinement[0] == "bwrap":
-            # While there are still the rights to raise a limit.
-            argv = ["prlimit", f"--nproc={HOST.processes}", "--core=0", "--", *pinned, "bwrap"]
-            argv += [*NAMESPACES, "--seccomp", str(FILTER), *BECOMING]
-            for name in SYSTEM:
-                argv += ["--ro-bind-try", f"/{name}", f"/{name}"]
-            for name in EMPTY:
-                argv += ["--dir", f"/{name}"]
-            argv += ["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
-            argv += ["--ro-bind", "/sys/devices/system", "/sys/devices/system"]
-            for folder in ("/dev/shm", "/tmp"):
-                argv += ["--perms", "0777", "--tmpfs", folder]
-            argv += ["--dir", shared]
-            for access, path, inside in binds:
-                argv += ["--bind" if access == "rw" else "--ro-bind", path, inside]
-            argv += ["--ro-bind", f"{ROOM}/guest", "/tmp/kdyno-guest", "--chdir", "/tmp"]
-            # A file that another user may read, who is to be the case's.
-            argv += ["--perms", "0644", "--file", "0", "/tmp/kdyno.job", "--remount-ro", "/", "--"]
-            argv += [*as_user(HOST.uid), *clean]
-            argv += ["/tmp/kdyno-guest", "job", "/tmp/kdyno.job", "--fd", "3"]
-            return f"exec 3>&1 1>&2 {FILTER}<{ROOM}/filter; exec {shlex.join(argv)}"
-        limits = [
-            *(f"User={HOST.uid}", f"Group={HOST.uid}", "PrivateNetwork=yes", "PrivateTmp=yes"),
-            *("PrivateDevices=yes", "RestrictSUIDSGID=yes"),
-            *("ProtectSystem=strict", "ProtectHome=yes", "ProtectKernelTunables=yes"),
-            *("ProtectKernelModules=yes", "ProtectControlGroups=yes", "NoNewPrivileges=yes"),
-            *("CapabilityBoundingSet=", "ProtectProc=invisible", "LimitCORE=0", "RemoveIPC=yes"),
-            *(f"TasksMax={HOST.processes}", "InaccessiblePaths=-/boot", "WorkingDirectory=/tmp"),
-            *(
-                f"Bind{'' if access == 'rw' else 'ReadOnly'}Paths={path}:{inside}"
-                for access, path, inside in binds
-            ),
-        ]
-        inner = f"exec 3>&1 1>&2; exec {shlex.join(pinned)} {ROOM}/guest job /dev/stdin --fd 3"
-        argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=kdyno-job"]
-        argv += [word for limit in limits for word in ("-p", limit)]
-        argv += ["--", *clean, "TMPDIR=/tmp", "sh", "-c", inner]
-        return f"exec {shlex.join(argv)}"
+        copies, shared = self._copies, HOST_PLACES["disk"].rpartition("/")[0]
+        binds = [("--ro-bind", copies[path], f"{shared}/{name}") for path, name in plan.shared]
+        binds += [("--bind", _FOLDER, HOST_PLACES["disk"])] if plan.disk_bytes else []
+        # While there are still the rights to raise a limit.
+        argv = ["prlimit", f"--nproc={HOST.processes}", "--core=0", "--", *pinned, "bwrap"]
+        argv += [*NAMESPACES, "--seccomp", str(FILTER), *BECOMING]
+        for name in SYSTEM:
+            argv += ["--ro-bind-try", f"/{name}", f"/{name}"]
+        for name in EMPTY:
+            argv += ["--dir", f"/{name}"]
+        argv += ["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+        argv += ["--ro-bind", "/sys/devices/system", "/sys/devices/system"]
+        for folder in ("/dev/shm", "/tmp"):
+            argv += ["--perms", "0777", "--tmpfs", folder]
+        argv += ["--dir", shared]
+        argv += [word for bind in binds for word in bind]
+        argv += ["--ro-bind", f"{ROOM}/guest", "/tmp/kdyno-guest", "--chdir", "/tmp"]
+        # A file that another user may read, who is to be the case's.
+        argv += ["--perms", "0644", "--file", "0", "/tmp/kdyno.job", "--remount-ro", "/", "--"]
+        argv += [*as_user(HOST.uid), *clean]
+        argv += ["/tmp/kdyno-guest", "job", "/tmp/kdyno.job", "--fd", "3"]
+        return f"exec 3>&1 1>&2 {FILTER}<{ROOM}/filter; exec {shlex.join(argv)}"
 
     # What became of it.
 
