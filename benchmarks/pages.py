@@ -120,7 +120,7 @@ def part(name: str) -> str:
     return verbs() if name == "verbs" else results(Run(RUNS / name.removeprefix("run ")))
 
 
-def made(page: str) -> str:
+def filled(page: str) -> str:
     """The page with all its parts as they are now."""
     return PART.sub(lambda match: match[1] + part(match[2]) + match[3], page)
 
@@ -138,7 +138,7 @@ def main() -> int:
     parser.add_argument("--demo", metavar="RUN", help="only the README's table, from this run")
     run = parser.parse_args().demo
     if run is None:
-        pages = {page: made(page.read_text()) for page in sorted((ROOT / "docs").rglob("*.md"))}
+        pages = {page: filled(page.read_text()) for page in sorted((ROOT / "docs").rglob("*.md"))}
     else:
         process = capture([sys.executable, "-m", "kdyno", "report", run])
         if process.status != 0:

@@ -132,7 +132,7 @@ def kdyno_row(
             )
             with_effect.append(simulate.measure(ratios, plan, truth=truth).covered.mean(axis=1))
     covered = np.concatenate([each.covered for each in plain])
-    with_power = [each.found for each in plain if len(each.found)]
+    with_power = [each.power for each in plain if len(each.power)]
     none = Estimate(math.nan, math.nan)
     return Row(
         source=name,
@@ -265,11 +265,11 @@ def turn_cells(kind: tuple[int, str], experiments: int, seed: int) -> Sequence[s
         np.concatenate([each.moved.any(axis=1) for each in results]),
         np.concatenate([each.covered.mean(axis=1) for each in results]),
     )
-    power = np.concatenate([each.found for each in results], axis=1)
+    power = np.concatenate([each.power for each in results], axis=1)
     groups = np.median(np.concatenate([each.blocks for each in results]))
-    alarms, coverage, *found = (str(estimate(own)) for own in (*shares, *power))
+    alarms, coverage, *result = (str(estimate(own)) for own in (*shares, *power))
     width = f"{100 * np.median(np.concatenate(widths)):.2f} %"
-    return [noise.name, way, f"{groups:.0f}", alarms, coverage, width, *found]
+    return [noise.name, way, f"{groups:.0f}", alarms, coverage, width, *result]
 
 
 def filled(

@@ -21,7 +21,7 @@ def build(folder: Path) -> None:
     subprocess.run(["gcc", *_FLAGS, "-o", folder / "from-a-guest", _SOURCE], check=True)
 
 
-def said(outcome: Outcome) -> dict[str, str]:
+def results_of(outcome: Outcome) -> dict[str, str]:
     """What the attacker, the first case, printed: way → what came of it."""
     result = outcome.transcript.result(0)
     assert isinstance(result, Sample), (result, outcome.host)
@@ -38,7 +38,7 @@ def assert_honest(outcome: Outcome) -> None:
         assert isinstance(result, Sample) and FORGED not in result.reps
 
 
-def assert_rights(found: dict[str, str]) -> None:
+def assert_rights(results: dict[str, str]) -> None:
     """Of files and processes, and no others."""
-    assert {found[name] for name in ("CapPrm", "CapEff", "CapBnd")} == {RIGHTS}
-    assert (found["CapAmb"], found["NoNewPrivs"]) == ("0" * 16, "1")
+    assert {results[name] for name in ("CapPrm", "CapEff", "CapBnd")} == {RIGHTS}
+    assert (results["CapAmb"], results["NoNewPrivs"]) == ("0" * 16, "1")

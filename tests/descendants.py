@@ -23,37 +23,37 @@ def adopt() -> None:
 
 def below(top: int, parents: Mapping[int, int]) -> set[int]:
     """Those of ``parents`` (process → parent) that descend from ``top``."""
-    found = {top}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {top}
+    results = {top}
+    while more := {pid for pid, parent in parents.items() if parent in results} - results:
+        results |= more
+    return results - {top}
 
 
 def _parents() -> dict[int, int]:
     """Of every process. Looked at again when a parent ended between two looks: its child has
     another one by now."""
     while True:
-        found = {}
+        results = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
-                    said = (entry / "stat").read_text()
+                    message = (entry / "stat").read_text()
                 except OSError:
                     continue
                 # The name, in brackets, may hold anything.
-                found[int(entry.name)] = int(said.rpartition(")")[2].split()[1])
-        if all(parent in found or parent == 0 for parent in found.values()):
-            return found
+                results[int(entry.name)] = int(message.rpartition(")")[2].split()[1])
+        if all(parent in results or parent == 0 for parent in results.values()):
+            return results
 
 
 def descendants(word: bytes) -> list[int]:
     """Own descendants with ``word`` in their command line; zombies have none."""
-    found = []
+    results = []
     for pid in sorted(below(os.getpid(), _parents())):
         try:
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             continue
         if word in line:
-            found.append(pid)
-    return found
+            results.append(pid)
+    return results

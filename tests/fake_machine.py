@@ -59,7 +59,9 @@ class FakeClock:
     def wait(self, until_s: float = math.inf) -> None:
         """To the next thing that happens. ToolError where nothing ever would."""
         next_s = self._queue[0][0] if self._queue else math.inf
-        due_s = min((it.due_s() for it in self.sessions if not it.ended), default=math.inf)
+        due_s = min(
+            (session.due_s() for session in self.sessions if not session.ended), default=math.inf
+        )
         then_s = min(next_s, due_s, until_s)
         if then_s == math.inf:
             raise ToolError("nothing is left that could happen: somebody waits for ever")
@@ -167,8 +169,8 @@ class FakeSession:
             self._busy(0.0, self._bye)
 
     def records(self) -> list[Record]:
-        said, self._said = self._said, []
-        return said
+        message, self._said = self._said, []
+        return message
 
     def meter(self) -> None:
         pass
@@ -282,7 +284,7 @@ class FakeSession:
 
         def done() -> None:
             more = {"user_ns": 1, "sys_ns": 1, "calibration_ns": 1, "extra": {}}
-            reps = [[operations, max(1, round(it * operations * 1e9))] for it in parts_s]
+            reps = [[operations, max(1, round(each * operations * 1e9))] for each in parts_s]
             self._say("sample", case=self._case, reps=reps, mono_ns=self._ns(), **more)
             then()
 

@@ -69,34 +69,38 @@ def bench(
     )
 
 
-def manifest_of(made: Bench, interleave: str = "turns") -> Manifest:
+def manifest_of(setup: Bench, interleave: str = "turns") -> Manifest:
     return Manifest(
         tool="0",
         created="2026-01-01T00:00:00",
-        experiment=made.experiment.name,
-        baseline=made.experiment.baseline,
-        seed=made.experiment.measure.seed or 0,
-        images={name: made.machine.identity(name) for name in made.variants},
-        cases=tuple(info(case, job) for case, job in zip(made.cases, made.jobs, strict=True)),
-        **asked_of(made.experiment),
+        experiment=setup.experiment.name,
+        baseline=setup.experiment.baseline,
+        seed=setup.experiment.measure.seed or 0,
+        images={name: setup.machine.identity(name) for name in setup.variants},
+        cases=tuple(info(case, job) for case, job in zip(setup.cases, setup.jobs, strict=True)),
+        **asked_of(setup.experiment),
         interleave=interleave,  # type: ignore[arg-type]
     )
 
 
 def measured(
-    made: Bench, runs: Path, interleave: str = "turns", show: list[Status] | None = None
+    setup: Bench, runs: Path, interleave: str = "turns", show: list[Status] | None = None
 ) -> tuple[Run, str]:
     """A new run, and why it stopped."""
-    manifest = manifest_of(made, interleave)
+    manifest = manifest_of(setup, interleave)
     with create_run(runs, "", manifest) as writer:
         loop = Loop(
-            made, Question.of(manifest), writer, manifest, (show if show is not None else []).append
+            setup,
+            Question.of(manifest),
+            writer,
+            manifest,
+            (show if show is not None else []).append,
         )
         why = loop.run()
         return writer.run, why
 
 
-def resumed(made: Bench, run: Run) -> str:
+def resumed(setup: Bench, run: Run) -> str:
     """Goes on with it."""
     manifest = open_run(run.path).manifest()
     with write_run(run.path) as writer:
@@ -104,7 +108,7 @@ def resumed(made: Bench, run: Run) -> str:
         for boot in writer.run.boots():
             past.add(boot)
         question = Question.of(manifest)
-        return Loop(made, question, writer, manifest, lambda _status: None, past).run()
+        return Loop(setup, question, writer, manifest, lambda _status: None, past).run()
 
 
 def boots_of(run: Run) -> list[BootRecord]:

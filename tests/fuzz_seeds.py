@@ -56,7 +56,7 @@ def seed_runs(folder: Path) -> dict[str, Path]:
             _counts(writer)
         factors = _factors(folder / "factors", patch)
     return {
-        **{it.path.parent.name: it.path for it in (whole, turns, exact, factors)},
+        **{each.path.parent.name: each.path for each in (whole, turns, exact, factors)},
         "judged": stored(folder / "judged", verdict(FASTER, SLOWER, UNDECIDED)),
         "host": stored(folder / "host", HOST),
         "open": stored(folder / "open", None, state="interrupted"),
@@ -89,10 +89,10 @@ def _fill(run: Run) -> None:
 def _profiles(run: Run, method: str) -> None:
     with write_run(run.path) as writer:
         for name, part in (("stock", 1.0), ("mine", 0.5)):
-            found = replace(profile(name, part), method=method)
+            result = replace(profile(name, part), method=method)
             if method == "gprof":
-                found = replace(found, stacks=())
-            writer.save_file(f"{name}.json", to_json(found).encode(), "profile")
+                result = replace(result, stacks=())
+            writer.save_file(f"{name}.json", to_json(result).encode(), "profile")
 
 
 def _counts(writer: RunWriter) -> None:
@@ -101,11 +101,11 @@ def _counts(writer: RunWriter) -> None:
     functions: dict[Function, float] = {write: 900.0, entry: 400.0, ("user", "main"): 87.0}
     chains: dict[Chain, float] = {(entry, write): 900.0, (("user", "main"),): 87.0}
     for name in ("stock", "mine"):
-        found = CaseCounts(
+        result = CaseCounts(
             "unixbench", "pipe", name, 100, functions, chains, {0xFFFFFFFF81000000: 100}
         )
-        made = Counted(name, "digest", "QEMU 7.2.22", (found,))
-        writer.save_file(f"{name}.json", counts_json(made), COUNTS)
+        outcome = Counted(name, "digest", "QEMU 7.2.22", (result,))
+        writer.save_file(f"{name}.json", counts_json(outcome), COUNTS)
 
 
 def _factors(folder: Path, patch: pytest.MonkeyPatch) -> Run:
@@ -125,8 +125,8 @@ def _factors(folder: Path, patch: pytest.MonkeyPatch) -> Run:
     }
     _edit(run, "manifest.json", {"variants": levels})
     with write_run(run.path) as writer:
-        asked = Question.of(run.manifest())
-        writer.save_verdict(worded(verdict_of(run, asked, "max_boots")))
+        question = Question.of(run.manifest())
+        writer.save_verdict(worded(verdict_of(run, question, "max_boots")))
     return run
 
 

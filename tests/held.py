@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 
-def held(path: Path, found: str) -> None:
+def held(path: Path, result: str) -> None:
     """``found`` is what the file says, byte for byte."""
     if os.environ.get("KDYNO_GOLDEN") == "write":
-        path.write_text(found, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == found
+        path.write_text(result, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == result

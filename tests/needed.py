@@ -71,10 +71,10 @@ complete = False
 """Whether everything that set-up installs must be there (set by --complete)."""
 
 
-def found(name: str) -> str | None:
+def path_of(name: str) -> str | None:
     """Where a program is; None when it is not there."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    places = (shutil.which(it, os.F_OK, path=path) for it in NAMES.get(name, (name,)))
+    places = (shutil.which(each, os.F_OK, path=path) for each in NAMES.get(name, (name,)))
     return next((place for place in places if place), None)
 
 
@@ -91,6 +91,6 @@ def need(*programs: str) -> None:
         if name == "sandbox":
             if (why := sandbox.unusable()) is not None:
                 lack(f"no sandbox: {why} (apt-get install bubblewrap, docs/sandbox.md)")
-        elif found(name) is None:
+        elif path_of(name) is None:
             package = PACKAGES[name]
             lack(f"no {name}: {f'apt-get install {package}' if package else SETUP}")

@@ -25,9 +25,9 @@ class Server:
     """Listens on a socket in ``folder``, on no network."""
 
     def __init__(self, folder: Path) -> None:
-        found = needed.found("postgres")
-        assert found is not None
-        self._bin = Path(found).resolve().parent
+        program_path = needed.path_of("postgres")
+        assert program_path is not None
+        self._bin = Path(program_path).resolve().parent
         self.folder = folder
         self._data = folder / "data"
         self._databases = 0
@@ -73,12 +73,12 @@ class Server:
             owner = [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
             command = ["setpriv", *owner, *command]
         # A file, not a pipe: the server keeps what its starter had open.
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as message:
             done = subprocess.run(
-                command, input=text.encode(), stdout=said, stderr=said, cwd=self.folder
+                command, input=text.encode(), stdout=message, stderr=message, cwd=self.folder
             )
-            said.seek(0)
-            assert done.returncode == 0, said.read().decode()
+            message.seek(0)
+            assert done.returncode == 0, message.read().decode()
 
 
 @contextmanager

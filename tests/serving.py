@@ -28,11 +28,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(site: Path) -> Iterator[SiteServer]:
-    with SiteServer(site, "127.0.0.1", 0) as found:
-        thread = threading.Thread(target=found.serve_forever, args=(0.01,))
+    with SiteServer(site, "127.0.0.1", 0) as result:
+        thread = threading.Thread(target=result.serve_forever, args=(0.01,))
         thread.start()
-        yield found
-        found.shutdown()
+        yield result
+        result.shutdown()
         thread.join()
 
 
@@ -45,9 +45,9 @@ def ask(server: SiteServer) -> Asked:
         connection.putrequest(method, path, skip_host=True)
         connection.putheader("Host", host if host is not None else "localhost:1")
         connection.endheaders()
-        said = connection.getresponse()
-        found = said.status, dict(said.getheaders()), said.read()
+        response = connection.getresponse()
+        result = response.status, dict(response.getheaders()), response.read()
         connection.close()
-        return found
+        return result
 
     return go

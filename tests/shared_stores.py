@@ -31,6 +31,6 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def shared(address: str) -> Iterator[Shared]:
-    found = Shared(address)
-    yield found
-    found.close()
+    store = Shared(address)
+    yield store
+    store.close()

@@ -76,8 +76,8 @@ def small(
             name = names[index % 2]
             ratio = level * (effect if name == "mine" else 1.0)
             samples = tuple(
-                Sample(suite=it.suite, case=it.case, score=float(score))
-                for it, score in zip(
+                Sample(suite=case.suite, case=case.case, score=float(score))
+                for case, score in zip(
                     cases,
                     1000.0 * ratio * np.exp(random.normal(0, 0.001, len(cases))),
                     strict=True,
@@ -92,13 +92,13 @@ def small(
 
 def weeks(runs: Path, levels: Sequence[float], **more: object) -> list[Run]:
     """A run a day at these levels; the kernel's version changes with the level."""
-    found = []
+    results = []
     noise = np.random.default_rng(5).normal(0, 0.004, len(levels))
     for day, level in enumerate(levels):
         version = f"7.{levels[: day + 1].index(level)}.0"
         value = level * float(np.exp(noise[day]))
-        found.append(small(runs, day, value, version=version, **more))  # type: ignore[arg-type]
-    return found
+        results.append(small(runs, day, value, version=version, **more))  # type: ignore[arg-type]
+    return results
 
 
 def evidence_of(run: Run) -> Evidence:

@@ -84,7 +84,9 @@ class Cluster:
         )
         # Found by itself, the plugin wants cgroups mounted, which a container need not have.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
-        munge = {it: folder / "munge" / it for it in ("key-file", "socket", "pid-file", "log-file")}
+        munge = {
+            each: folder / "munge" / each for each in ("key-file", "socket", "pid-file", "log-file")
+        }
         munge |= {"key-file": key, "seed-file": folder / "munge" / "seed"}
         options = [f"--{name}={path}" for name, path in munge.items()]
         self._start("munge", "munged", "--foreground", "--num-threads=2", *options)
@@ -130,9 +132,9 @@ class Cluster:
         above = []
         for pid in below:
             with suppress(OSError):
-                said = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                if Path(f"/proc/{said[1]}/comm").read_text().startswith("slurmstepd"):
-                    above.append(int(said[1]))
+                message = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                if Path(f"/proc/{message[1]}/comm").read_text().startswith("slurmstepd"):
+                    above.append(int(message[1]))
         return [*above, *below]
 
     def do(self, *command: str) -> str:
@@ -143,12 +145,12 @@ class Cluster:
     def wait(self, what: str, ready: object) -> None:
         end = time.monotonic() + LIMIT_S
         while not ready():  # type: ignore[operator]
-            assert time.monotonic() < end, f"{what}: not within {LIMIT_S} s\n{self.said()}"
+            assert time.monotonic() < end, f"{what}: not within {LIMIT_S} s\n{self.logs()}"
             time.sleep(0.05)
 
-    def said(self) -> str:
+    def logs(self) -> str:
         logs = sorted(self.folder.glob("*.log"))
-        return "\n".join(f"{it.name}: {it.read_text()[-2000:]}" for it in logs)
+        return "\n".join(f"{log.name}: {log.read_text()[-2000:]}" for log in logs)
 
     def end(self) -> None:
         self.do("scancel", "--partition", PARTITION)
@@ -166,11 +168,11 @@ class Cluster:
                 process.wait()
 
     def _start(self, name: str, program: str, *words: str) -> None:
-        found = needed.found(program)
-        assert found is not None
-        with (self.folder / f"{name}.out").open("ab") as said:
+        program_path = needed.path_of(program)
+        assert program_path is not None
+        with (self.folder / f"{name}.out").open("ab") as message:
             self._processes[name] = subprocess.Popen(
-                [found, *words], env=self.environment, stdout=said, stderr=said
+                [program_path, *words], env=self.environment, stdout=message, stderr=message
             )
 
 
@@ -192,9 +194,9 @@ def cluster() -> Iterator[Cluster]:
 
 def _free_ports(count: int) -> list[int]:
     held = [socket.socket() for _ in range(count)]
-    for it in held:
-        it.bind(("127.0.0.1", 0))
-    ports = [it.getsockname()[1] for it in held]
-    for it in held:
-        it.close()
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in held]
+    for one in held:
+        one.close()
     return ports

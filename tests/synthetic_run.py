@@ -187,21 +187,21 @@ def _samples(
     scores: Sequence[float] = [
         float(
             (1000.0 + 100 * number)
-            * (1.0 if it.control else shape.variants.get(variant, 1.0))
+            * (1.0 if value.control else shape.variants.get(variant, 1.0))
             * np.exp(noise[number])
         )
-        for number, it in enumerate(shape.cases)
+        for number, value in enumerate(shape.cases)
     ]
     return tuple(
         Sample(
-            suite=it.suite,
-            case=it.case,
+            suite=value.suite,
+            case=value.case,
             score=score,
             reps=((1000.0, 1e8), (1000.0, 1.1e8)) * (shape.repetitions // 2),
             user_ns=120_000_000,
             sys_ns=80_000_000,
         )
-        for it, score in zip(shape.cases, scores, strict=True)
+        for value, score in zip(shape.cases, scores, strict=True)
     )
 
 
@@ -209,26 +209,26 @@ def _turns(
     shape: Shape, block: int, variant: str, random: np.random.Generator
 ) -> tuple[Sample, ...]:
     """The machine runs at half its speed for a while, in the same rounds for all of a block."""
-    found = []
-    for number, it in enumerate(shape.cases):
+    results = []
+    for number, value in enumerate(shape.cases):
         machine = np.random.default_rng((block, number))
         start = int(machine.integers(shape.rounds // 2))
         slow = np.zeros(shape.rounds)
         slow[start : start + shape.rounds // 3] = -0.7 if (block, number) == (2, 1) else -0.2
-        effect = 1.0 if it.control else shape.variants.get(variant, 1.0)
-        sign = 1.0 if it.better == "higher" else -1.0
+        effect = 1.0 if value.control else shape.variants.get(variant, 1.0)
+        sign = 1.0 if value.better == "higher" else -1.0
         boot = random.normal(0.0, 0.002)
         noise = boot + random.normal(0.0, 0.005, shape.rounds)
         logs = math.log(1e-3) + sign * math.log(effect) + slow + noise
         ns = 8000.0 / np.exp(logs)
         rate = float(np.median(1e9 * np.exp(logs)))
-        found.append(
+        results.append(
             Sample(
-                suite=it.suite,
-                case=it.case,
-                score=rate if it.better == "higher" else 1.0 / rate,
+                suite=value.suite,
+                case=value.case,
+                score=rate if value.better == "higher" else 1.0 / rate,
                 reps=tuple((8000.0, float(each)) for each in ns),
                 interleave="turns",
             )
         )
-    return tuple(found)
+    return tuple(results)

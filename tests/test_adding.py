@@ -80,8 +80,8 @@ def add_program(tree: Path, program: str) -> None:
     head = 'name = "letters"\nhelp = "a suite of an existing program"\n\n'
     # hackbench may not be installed where this test runs; sh is.
     command = 'command = ["sh", "-c", "echo Time: 2.5"]'
-    case, found = re.subn(r"^command *=.*$", command, program, flags=re.M)
-    assert found == 1
+    case, result = re.subn(r"^command *=.*$", command, program, flags=re.M)
+    assert result == 1
     suite = tree / "src" / "kdyno" / "suites" / "catalogue" / "letters.toml"
     suite.write_text(head + case, encoding="utf-8")
 
@@ -106,9 +106,9 @@ def test_both_recipes_are_listed_and_measured(tree: Path, guest_build: Path) -> 
     compile_guest(tree, guest_build)
 
     listed = json.loads(python(tree, KDYNO, "list", "cases", "--json", "-"))["cases"]
-    found = {it["case"]: it for it in listed}
-    assert found["unixbench/mine"]["unit"] == "adds/s"
-    assert found["letters/messages"]["better"] == "lower"
+    results = {each["case"]: each for each in listed}
+    assert results["unixbench/mine"]["unit"] == "adds/s"
+    assert results["letters/messages"]["better"] == "lower"
 
     file = tree.parent / "own.toml"
     file.write_text(
@@ -118,6 +118,6 @@ def test_both_recipes_are_listed_and_measured(tree: Path, guest_build: Path) -> 
     )
     words = ("run", file, "--no-sandbox", "--max-boots", 1, "--json", "-")
     verdict = json.loads(python(tree, KDYNO, *words))
-    values = {it["case"]: it["value"] for it in verdict["values"]}
+    values = {each["case"]: each["value"] for each in verdict["values"]}
     assert values["messages"] == 2.5
     assert values["mine"] > 1000

@@ -97,17 +97,20 @@ def test_github_gates_last_and_caches_images_and_gitlab_retries_errors_only() ->
 )
 def test_the_experiment_is_one(name: str, metric: str, machine: str) -> None:
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
-    found = parse(text, f"{name}.toml", FOLDER, vocabulary(load()))
-    assert (found.measure.metric, found.machine.kind) == (metric, machine)
-    assert [variant.source.partition("#")[2] for variant in found.variants] == ["HEAD^1", "HEAD"]
+    experiment = parse(text, f"{name}.toml", FOLDER, vocabulary(load()))
+    assert (experiment.measure.metric, experiment.machine.kind) == (metric, machine)
+    assert [variant.source.partition("#")[2] for variant in experiment.variants] == [
+        "HEAD^1",
+        "HEAD",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [(0, "no watched case"), (10, "SLOWER"), (11, "undecided"), (1, "NO ANSWER (status 1)"),
      (2, "NO ANSWER"), (130, "NO ANSWER"), (137, "NO ANSWER (status 137)")],
 )  # fmt: skip
-def test_the_gate_ends_with_kdynos_status(tmp_path: Path, status: int, said: str) -> None:
+def test_the_gate_ends_with_kdynos_status(tmp_path: Path, status: int, message: str) -> None:
     fake = tmp_path / "kdyno"
     fake.write_text(f'#!/bin/sh\necho "$@" >"{tmp_path}/words"\nexit {status}\n')
     fake.chmod(0o755)
@@ -117,5 +120,5 @@ def test_the_gate_ends_with_kdynos_status(tmp_path: Path, status: int, said: str
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stdout) == (status, "") and said in done.stderr
+    assert (done.returncode, done.stdout) == (status, "") and message in done.stderr
     assert (tmp_path / "words").read_text() == "report last --fail-on slower:pipe\n"

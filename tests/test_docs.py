@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from benchmarks.pages import DEMO, PART, demo, made
+from benchmarks.pages import DEMO, PART, demo, filled
 from kdyno import labs
 from kdyno.cli.main import command, verbs
 from kdyno.experiment.loader import parse
@@ -34,7 +34,9 @@ def command_lines() -> list[tuple[str, str, bool]]:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
-        candidates = [line for tag, it in blocks if tag in ("", "sh") for line in it.splitlines()]
+        candidates = [
+            line for tag, each in blocks if tag in ("", "sh") for line in each.splitlines()
+        ]
         prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
         for line in [*candidates, *re.findall(r"`([^`\n]+)`", prose)]:
             if match := re.match(r"(?:[A-Z_]+=\S+ )*(?:\S*/)?kdyno (.+)", line.strip()):
@@ -98,7 +100,7 @@ def anchors(page: Path) -> set[str]:
 def test_what_a_page_names_is_there_and_what_is_made_in_it_is_current(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     if PART.search(text):
-        assert made(text) == text, "write it again: make docs"
+        assert filled(text) == text, "write it again: make docs"
     for target, place in LINK.findall(text):
         if "://" not in target:
             file = page.parent / target if target else page
@@ -135,9 +137,9 @@ def test_every_verb_and_format_has_its_place_in_a_page() -> None:
 
 def test_the_readmes_table_is_a_reports() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    [shown] = [match[0].split("```text\n")[1] for match in DEMO.finditer(text)]
-    report = f"question\nanswer\n\n{shown.split(chr(10) * 2)[0]}\n\nsteal  x\n≈  y\n"
-    assert demo(report) == f"{shown.split(chr(10) * 2)[0]}\n\n≈  y"
+    [tables] = [match[0].split("```text\n")[1] for match in DEMO.finditer(text)]
+    report = f"question\nanswer\n\n{tables.split(chr(10) * 2)[0]}\n\nsteal  x\n≈  y\n"
+    assert demo(report) == f"{tables.split(chr(10) * 2)[0]}\n\n≈  y"
 
 
 RECORDS = [
@@ -202,12 +204,12 @@ def test_contributings_cases_are_cases(text: str, tmp_path: Path) -> None:
 def test_the_tutorial_shows_the_files_beside_it() -> None:
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     patch = (ROOT / "kernel" / "patches" / "checksum.patch").read_text(encoding="utf-8")
-    assert [patch.endswith("\n\n" + shown) for shown in block("docs/tutorial.md", "diff")] == [True]
+    assert [patch.endswith("\n\n" + each) for each in block("docs/tutorial.md", "diff")] == [True]
     added = [line for line in patch.splitlines() if re.match(r"\+(?!\+\+)", line)]
     assert len(added) == 6 and "patch is six lines" in page
     path = ROOT / "docs" / "tutorial" / "checksum.toml"
     text = path.read_text(encoding="utf-8")
-    assert [text.endswith("\n" + shown) for shown in block("docs/tutorial.md")] == [True]
+    assert [text.endswith("\n" + each) for each in block("docs/tutorial.md")] == [True]
     experiment = parse(text, str(path), path.parent, vocabulary(load()))
     assert [variant.name for variant in experiment.variants] == ["stock", "checksum"]
     steps = [int(number) for number in re.findall(r"^## (\d+)\. ", page, re.M)]

@@ -66,9 +66,9 @@ def test_example(
     words = shlex.split(line, comments=True)[1:]
     if words[:3] == ["lab", "memcpy", "check"] and missing(("avx2",)) and len(words) > 3:
         pytest.skip("this CPU has no AVX2")
-    said = kdyno(*words)
-    assert said.status == ENDS.get(line, 0), said.err
+    output = kdyno(*words)
+    assert output.status == ENDS.get(line, 0), output.err
     if "-o" in words:
         assert (tmp_path / words[words.index("-o") + 1]).stat().st_size > 100
     else:
-        assert said.out.strip()
+        assert output.out.strip()

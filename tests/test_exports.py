@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree as xml
 
 import pytest
-from needed import found, need
+from needed import need, path_of
 from site_runs import evidence_of
 from synthetic_run import DEMO, HOSTILE, Shape, case, make
 from test_report_golden import VERDICTS
@@ -167,7 +167,7 @@ def said(words: Sequence[str | Path]) -> str:
 
 def program(name: str) -> str:
     need(name)
-    return str(found(name))
+    return str(path_of(name))
 
 
 @pytest.mark.tools

@@ -100,7 +100,7 @@ def test_a_name_is_changed_wherever_it_is(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("x.html", "<p>&lt;kdynox&gt;</p><kdynox>", "kdynox"),
         ("x.html", '<a href="JavaScript:alert(1)">', "JavaScript"),
@@ -113,8 +113,8 @@ def test_a_name_is_changed_wherever_it_is(place: Place) -> None:
         ("x.csv", "a,=1+1\n", "a spreadsheet computes"),
     ],
 )
-def test_what_must_not_be_written_is_a_finding(name: str, text: str, told: str) -> None:
-    with pytest.raises(Finding, match=told):
+def test_what_must_not_be_written_is_a_finding(name: str, text: str, message: str) -> None:
+    with pytest.raises(Finding, match=message):
         check_written(name, text.encode())
 
 
@@ -143,9 +143,9 @@ def test_a_finding_is_made_small(place: Place, monkeypatch: pytest.MonkeyPatch) 
         "changes": [["verdict.json", "gone", ""], ["manifest.json", "gone", ""]],
         "verbs": [["list", "runs"], ["judge", "RUN"]],
     }
-    found = fuzz.finding(case, place)
-    assert found is not None and found[0].startswith("status 70")
-    assert fuzz.smallest(case, found[0], place) == {
+    finding = fuzz.finding(case, place)
+    assert finding is not None and finding[0].startswith("status 70")
+    assert fuzz.smallest(case, finding[0], place) == {
         **case,
         "changes": [["verdict.json", "gone", ""]],
         "verbs": [["judge", "RUN"]],
@@ -282,10 +282,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", OFF)
 def test_a_rule_that_is_switched_off_is_missed(rule: str, small: Place, monkeypatch: Patch) -> None:
-    off, told = OFF[rule]
+    off, message = OFF[rule]
     off(monkeypatch)
     for number, seed in product(range(INPUTS), SEEDS):
-        if found := fuzz.finding(fuzz.case_of("run", seed, number, small), small):
-            assert told in found[1]
+        if finding := fuzz.finding(fuzz.case_of("run", seed, number, small), small):
+            assert message in finding[1]
             return
     pytest.fail(f"{len(SEEDS) * INPUTS} inputs found nothing")

@@ -54,9 +54,10 @@ def test_every_file_has_the_licence_of_its_folder() -> None:
     for file in files:
         wanted = "GPL-2.0-only" if file.parts[0] == "kernel" else "MIT"
         head = (ROOT / file).read_text(encoding="utf-8").splitlines()[:FIRST_LINES]
-        said = [line.split("SPDX-License-Identifier:")[1] for line in head if "SPDX-Lic" in line]
+        texts = [line.split("SPDX-License-Identifier:")[1] for line in head if "SPDX-Lic" in line]
         licences = [
-            text.removesuffix("*/").removesuffix("-->").removesuffix("-#}").strip() for text in said
+            text.removesuffix("*/").removesuffix("-->").removesuffix("-#}").strip()
+            for text in texts
         ]
         if licences != [wanted]:
             wrong.append(f"{file}: {licences or 'no line'}, not {wanted}")
@@ -69,5 +70,5 @@ def test_both_licences_are_there_in_full() -> None:
     assert "Version 2, June 1991" in texts["GPL-2.0-only"]
     assert "END OF TERMS AND CONDITIONS" in texts["GPL-2.0-only"]
     assert "Permission is hereby granted, free of charge" in texts["MIT"]
-    told = (ROOT / "LICENSE").read_text()
-    assert all(name in told for name in texts)
+    message = (ROOT / "LICENSE").read_text()
+    assert all(name in message for name in texts)

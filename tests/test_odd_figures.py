@@ -15,7 +15,7 @@ from kdyno.store.verdict import Verdict
 __all__ = ["kdyno"]
 
 FORMATS = ("html", "markdown", "csv", "junit", "json")
-SHOWN = ((), ("--scoring", "unixbench"), *(("-f", it) for it in FORMATS))
+SHOWN = ((), ("--scoring", "unixbench"), *(("-f", each) for each in FORMATS))
 
 
 def changed(run: Path, **values: object) -> None:
@@ -47,9 +47,9 @@ def test_a_figure_that_is_none_is_absent(
 ) -> None:
     run = stored(tmp_path / "runs", verdict(FASTER, SLOWER))
     changed(run, **values)
-    said = kdyno("report", run.name, *words)
-    assert (said.status, said.err) == (0, "")
-    assert "pipe" in said.out
+    output = kdyno("report", run.name, *words)
+    assert (output.status, output.err) == (0, "")
+    assert "pipe" in output.out
 
 
 def test_what_is_absent_is_null(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_margin_that_is_none_is_refused(
     run = stored(tmp_path / "runs", verdict(FASTER))
     data = json.loads((run / "verdict.json").read_text())
     (run / "verdict.json").write_text(json.dumps(data | {key: value}))
-    said = kdyno("report", run.name, "-f", "html")
-    assert said.status == 2 and f"verdict.json: is not a verdict: {key}: " in said.err
+    output = kdyno("report", run.name, "-f", "html")
+    assert output.status == 2 and f"verdict.json: is not a verdict: {key}: " in output.err
 
 
 @pytest.mark.parametrize("words", [(), ("-f", "markdown")], ids=str)
@@ -80,11 +80,11 @@ def test_of_very_many_effects_the_first_are_shown(
     many = [effect(f"case-{n:05d}", "faster", 1.05) for n in range(20)]
     last = effect("the-last", "slower", 0.5)
     run = stored(tmp_path / "runs", verdict(*many, last))
-    said = kdyno("report", run.name, *words)
-    assert said.status == 0
-    assert "first 20 of 21 effects" in " ".join(said.out.split())
-    assert len(set(re.findall(r"case-\d+", said.out))) == 20
+    output = kdyno("report", run.name, *words)
+    assert output.status == 0
+    assert "first 20 of 21 effects" in " ".join(output.out.split())
+    assert len(set(re.findall(r"case-\d+", output.out))) == 20
     # The answer is of all of them, and the gate as well.
-    assert said.out.count("the-last") == 1
+    assert output.out.count("the-last") == 1
     assert kdyno("report", run.name, "-f", "csv").out.count("the-last") == 1
     assert kdyno("report", run.name, "--fail-on", "slower").status == 10

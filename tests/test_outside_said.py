@@ -14,7 +14,7 @@ from test_profiles_shown import profile
 from kdyno import labs, sandbox
 from kdyno.judge.comparing import compare
 from kdyno.judge.flags import outside_sandbox
-from kdyno.labs.profile import tables as shown
+from kdyno.labs.profile import tables
 from kdyno.labs.profile.boots import Profiler, noted
 from kdyno.labs.profile.record import OUTSIDE, Profile, stored_profiles, to_json
 from kdyno.report import terminal
@@ -40,12 +40,12 @@ NOT_IN_TEXT = {"png", "parquet"}
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = make(tmp_path_factory.mktemp("outside") / "runs", replace(DEMO, blocks=6))
-    with write_run(made.path) as writer:
+    program = make(tmp_path_factory.mktemp("outside") / "runs", replace(DEMO, blocks=6))
+    with write_run(program.path) as writer:
         for name in ("stock", "mine"):
             of = replace(profile(name, 1.0), notes=("no counters", OUTSIDE))
             writer.save_file(f"{name}.json", to_json(of).encode(), "profile")
-    return made
+    return program
 
 
 @pytest.fixture(scope="module")
@@ -97,13 +97,15 @@ def test_the_terminal_the_list_and_a_comparison_say_it(evidence: Evidence) -> No
     runs = evidence.run.path.parent
     other = make(runs, replace(DEMO, blocks=7))
     assert len(list_runs(runs)) == 2
-    said = [flag.text for flag in compare([evidence.run, other]).flags if flag.kind == "no-sandbox"]
-    assert len(said) == 1 and said[0].startswith(f"{evidence.run.name}: measured without")
+    texts = [
+        flag.text for flag in compare([evidence.run, other]).flags if flag.kind == "no-sandbox"
+    ]
+    assert len(texts) == 1 and texts[0].startswith(f"{evidence.run.name}: measured without")
 
 
 def test_a_profile_says_it_for_itself(run: Run) -> None:
-    found = screen.text(shown.parts(stored_profiles(run), "stock"))
-    assert f"note: {OUTSIDE}" in " ".join(found.split())
+    result = screen.text(tables.parts(stored_profiles(run), "stock"))
+    assert f"note: {OUTSIDE}" in " ".join(result.split())
 
 
 def test_one_boot_outside_is_enough_for_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,15 +42,15 @@ RENDERED = {
 
 @pytest.mark.parametrize("place", ["terminal", "html", "markdown", "junit"])
 def test_the_value_is_the_baselines_times_the_effect(place: str) -> None:
-    shown = str(RENDERED[place])
-    assert "37.5" in shown and "37.35" in shown and "38.6" not in shown
+    content = str(RENDERED[place])
+    assert "37.5" in content and "37.35" in content and "38.6" not in content
 
 
 def test_old_columns_stay_and_the_new_one_stands_beside_them() -> None:
     head, row = (line.split(",") for line in str(RENDERED["csv"]).splitlines())
-    found = dict(zip(head, row, strict=True))
-    assert (found["baseline_value"], found["value"]) == ("37.5", "38.61")
-    assert float(found["paired_value"]) == pytest.approx(37.35)
+    result = dict(zip(head, row, strict=True))
+    assert (result["baseline_value"], result["value"]) == ("37.5", "38.61")
+    assert float(result["paired_value"]) == pytest.approx(37.35)
     (effect,) = json.loads(RENDERED["json"])["effects"]
     assert (effect["baseline_value"], effect["value"]) == (37.5, 38.61)
     assert effect["paired_value"] == pytest.approx(37.35)
@@ -64,24 +64,24 @@ def test_old_columns_stay_and_the_new_one_stands_beside_them() -> None:
 
 def test_counts_more_or_less_are_those_of_the_effect() -> None:
     unit = {"unit": "instructions/operation", "better": "lower"}
-    it = one("pipe", 1.01, "slower", baseline_value=1000.0, value=1200.0, **unit)
-    assert "+10.000" in text(WHOLE.model_copy(update={"effects": (it,)}), 160)
+    row = one("pipe", 1.01, "slower", baseline_value=1000.0, value=1200.0, **unit)
+    assert "+10.000" in text(WHOLE.model_copy(update={"effects": (row,)}), 160)
 
 
 @pytest.mark.parametrize("place", RENDERED)
 def test_a_real_difference_that_is_too_small_keeps_its_word(place: str) -> None:
     """``slower``, with its mark: nowhere equivalent, nowhere a failure."""
-    shown = str(RENDERED[place])
+    content = str(RENDERED[place])
     if place == "html":
-        assert "slower than stock by too little to matter" in Page(shown).texts["p"]
+        assert "slower than stock by too little to matter" in Page(content).texts["p"]
     for title in ("Equivalent means", "equivalent_too", '"equivalent": 0.01'):
-        shown = shown.replace(title, "")
-    assert "slower" in shown
+        content = content.replace(title, "")
+    assert "slower" in content
     if place in ("terminal", "markdown", "junit", "json"):
-        assert "equivalent" not in shown
+        assert "equivalent" not in content
     if place in ("terminal", "junit"):
-        assert "slower ≈" in shown
-    assert "<failure" not in shown
+        assert "slower ≈" in content
+    assert "<failure" not in content
 
 
 def test_the_sentence_and_the_gate() -> None:
@@ -96,8 +96,8 @@ def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
     run = make(tmp_path, replace(DEMO, blocks=6))
     whole = evidence_of(run)
     shutil.rmtree(run.path / "images")
-    found = evidence_of(run)
-    assert builds_section(whole) is not None and builds_section(found) is None
+    evidence = evidence_of(run)
+    assert builds_section(whole) is not None and builds_section(evidence) is None
 
 
 def test_help_names_every_value(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811

@@ -55,10 +55,10 @@ def run(few: None, tmp_path: Path) -> Run:
 def test_people_are_shown_the_first_and_told_so(
     kdyno: Kdyno, run: Run, words: tuple[str, ...]
 ) -> None:
-    said = kdyno("report", run.name, *words)
-    assert (said.status, said.err) == (0, "")
-    assert TOLD in " ".join(said.out.split())
-    assert "case-00005" in said.out and LAST not in said.out
+    output = kdyno("report", run.name, *words)
+    assert (output.status, output.err) == (0, "")
+    assert TOLD in " ".join(output.out.split())
+    assert "case-00005" in output.out and LAST not in output.out
 
 
 def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
@@ -82,14 +82,14 @@ def test_what_is_not_too_much_is_not_cut(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("format", ["csv", "json", "junit", "benchstat"])
 def test_a_program_gets_all(kdyno: Kdyno, run: Run, format: str) -> None:
-    said = kdyno("report", run.name, "-f", format)
-    assert said.status == 0
-    assert all(f"{at:05d}" in said.out for at in range(NUMBER))
+    output = kdyno("report", run.name, "-f", format)
+    assert output.status == 0
+    assert all(f"{at:05d}" in output.out for at in range(NUMBER))
     if format == "junit":
-        suites = ElementTree.parse(io.StringIO(said.out)).getroot()
+        suites = ElementTree.parse(io.StringIO(output.out)).getroot()
         assert len(list(suites.iter("testcase"))) == NUMBER
     elif format == "json":
-        assert len(json.loads(said.out)["effects"]) == NUMBER
+        assert len(json.loads(output.out)["effects"]) == NUMBER
 
 
 def test_parquet_has_all(kdyno: Kdyno, run: Run, tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_parquet_has_all(kdyno: Kdyno, run: Run, tmp_path: Path) -> None:
 
 def test_a_comparison_is_shown_like_a_run(kdyno: Kdyno, run: Run, few: None) -> None:
     other = small(run.path.parent, 1, cases=cases(NUMBER), blocks=4)
-    said = kdyno("compare", run.name, other.name)
-    assert said.status == 0 and TOLD in " ".join(said.out.split())
-    assert LAST not in said.out
-    said = kdyno("compare", run.name, other.name, "-f", "csv")
-    assert said.out.count(LAST) == 1
+    output = kdyno("compare", run.name, other.name)
+    assert output.status == 0 and TOLD in " ".join(output.out.split())
+    assert LAST not in output.out
+    output = kdyno("compare", run.name, other.name, "-f", "csv")
+    assert output.out.count(LAST) == 1
 
 
 def test_figures_that_compare_nothing(kdyno: Kdyno, few: None, tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_figures_that_compare_nothing(kdyno: Kdyno, few: None, tmp_path: Path) -
     values = [CaseValue(suite="many", case=case.case, **given) for case in cases(NUMBER)]
     run = stored(tmp_path / "runs", verdict(values=values, boots={"stock": 1}))
     for words in ((), ("-f", "markdown"), ("-f", "html")):
-        said = kdyno("report", run.name, *words)
-        assert said.status == 0 and TOLD in " ".join(said.out.split()), words
-        assert LAST not in said.out
+        output = kdyno("report", run.name, *words)
+        assert output.status == 0 and TOLD in " ".join(output.out.split()), words
+        assert LAST not in output.out
 
 
 def test_a_site_shows_the_first_series_and_those_that_changed(
@@ -130,9 +130,9 @@ def test_a_site_shows_the_first_series_and_those_that_changed(
     built = build_site(runs, tmp_path / "site")
     assert set(built.pages) >= {"index.html", "history.html"}
     number = 3 * NUMBER  # the scores of two variants and their effect
-    told = f"These are {MOST} of {number} series"
+    message = f"These are {MOST} of {number} series"
     history = (tmp_path / "site" / "history" / "nightly.html").read_text()
-    assert told in history and history.count('class="panel"') == MOST
+    assert message in history and history.count('class="panel"') == MOST
     assert len(json.loads(history.split('id="site-data">')[1].split("<")[0])["series"]) == MOST
     overview = (tmp_path / "site" / "history.html").read_text()
     assert f"These are {MOST + 3} of {number + 3} series" in overview
@@ -215,30 +215,30 @@ def many(number: int) -> Verdict:
     return verdict(*effects)
 
 
-def shown(found: Verdict) -> object:
-    return show(found, io.StringIO())
+def table(judged: Verdict) -> object:
+    return show(judged, io.StringIO())
 
 
 PICTURES = ("png", "svg", "folded")
 """Of the same drawings as the page, or of no effects at all."""
 FORMATS: dict[str, Callable[[Verdict], object]] = {
-    "table": shown,
-    **{name: it.export for name, it in exporters().items() if name not in PICTURES},
+    "table": table,
+    **{name: exporter.export for name, exporter in exporters().items() if name not in PICTURES},
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [many, scattered])
+@pytest.mark.parametrize("verdict_of", [many, scattered])
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_work_grows_with_the_number_of_effects(
-    few: None, format: str, made: Callable[[int], Verdict], monkeypatch: pytest.MonkeyPatch
+    few: None, format: str, verdict_of: Callable[[int], Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kdyno.report.groups.MOST_CHARTS", 1)
     work = FORMATS[format]
-    work(made(MOST + 1))  # what is done once only is done
+    work(verdict_of(MOST + 1))  # what is done once only is done
     step = 100
-    found = [made(n * step) for n in (1, 2, 3)]
-    counts = [lines_run(lambda it=it: work(it)) for it in found]  # type: ignore[misc]
+    results = [verdict_of(n * step) for n in (1, 2, 3)]
+    counts = [lines_run(lambda each=each: work(each)) for each in results]  # type: ignore[misc]
     # One line for each pair of effects would make this 20,000.
     bend = counts[2] - 2 * counts[1] + counts[0]
     assert abs(bend) < 1000, counts

@@ -25,9 +25,9 @@ def asking(*uses: tuple[str, str], measure: Measure = COUNTED, **more: object) -
 
 
 def refused(experiment: Experiment) -> str:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as message:
         refuse_undecided(experiment, cases_of(experiment, SUITES))
-    return str(told.value)
+    return str(message.value)
 
 
 @pytest.mark.parametrize(

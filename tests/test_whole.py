@@ -67,8 +67,8 @@ def test_a_full_disk_leaves_the_old_file_and_says_where(
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    told = rf"report\.html: not written: no space left in {tmp_path} \(.* MB free, about 5 MB"
-    with monkeypatch.context() as patched, pytest.raises(ToolError, match=told):
+    message = rf"report\.html: not written: no space left in {tmp_path} \(.* MB free, about 5 MB"
+    with monkeypatch.context() as patched, pytest.raises(ToolError, match=message):
         patched.setattr(os, call, full)
         whole.write(file, b"x" * 5_000_000)
     assert (names(tmp_path), file.read_text()) == (["report.html"], "old")
@@ -196,7 +196,7 @@ def test_what_is_not_ours_is_not_swept(tmp_path: Path) -> None:
 
 
 def test_a_lock_is_waited_for_and_its_holder_named(tmp_path: Path) -> None:
-    said: list[str] = []
+    texts: list[str] = []
     with whole.locked(tmp_path / "locks" / "a"):
         code = (
             "import sys; from pathlib import Path; from kdyno import whole\n"
@@ -209,9 +209,9 @@ def test_a_lock_is_waited_for_and_its_holder_named(tmp_path: Path) -> None:
             text=True,
         )
         assert other.stdout is not None
-        said.append(other.stdout.readline())
-    said += other.communicate()[0].splitlines(keepends=True)
-    assert said == [f"process {os.getpid()}\n", "mine\n"]
+        texts.append(other.stdout.readline())
+    texts += other.communicate()[0].splitlines(keepends=True)
+    assert texts == [f"process {os.getpid()}\n", "mine\n"]
 
 
 def test_temporary_files_go_where_they_should(

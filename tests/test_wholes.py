@@ -48,8 +48,8 @@ def samples(ratios: dict[str, float], without: dict[str, set[int]] | None = None
         level = {block: 100.0 * 1.1**block for block in range(BLOCKS)}
         scores["s", name, "old"] = level
         scores["s", name, "new"] = {
-            block: it * ratios[name]
-            for block, it in level.items()
+            block: value * ratios[name]
+            for block, value in level.items()
             if block not in (without or {}).get(name, set())
         }
     return Samples(scores=scores, blocks=BLOCKS)
@@ -92,13 +92,13 @@ def test_intervals_are_corrected_for_all_groups_and_undecided_ones_say_how_many_
 
 
 def test_they_are_shown_with_their_rule() -> None:
-    found = family_of(samples({"a": 1.1, "b": 0.9, "t": 0.8}), question(), SUITES)[1]
-    verdict = Verdict(experiment="x", baseline="old", boots={"old": 12, "new": 12}, groups=found)
-    shown = markdown(verdict)
-    assert "### Groups" in shown
+    result = family_of(samples({"a": 1.1, "b": 0.9, "t": 0.8}), question(), SUITES)[1]
+    verdict = Verdict(experiment="x", baseline="old", boots={"old": 12, "new": 12}, groups=result)
+    content = markdown(verdict)
+    assert "### Groups" in content
     assert re.search(
-        r"\| s/ab \| −1\.00 % \| −1\.00 … −1\.00 % \| \*\*slower\*\*, too little", shown
+        r"\| s/ab \| −1\.00 % \| −1\.00 … −1\.00 % \| \*\*slower\*\*, too little", content
     )
-    assert "harmonic mean" in shown
+    assert "harmonic mean" in content
     assert re.search(r"s/all +\+10\.5 % .*faster", text(verdict, 100))
-    assert Verdict.from_json(verdict.to_json()).groups == found
+    assert Verdict.from_json(verdict.to_json()).groups == result

@@ -50,13 +50,15 @@ WRONG = tomllib.loads((Path(__file__).parent / "data" / "wrong-inputs.toml").rea
 
 def held_words(name: str, text: str) -> None:
     """``text`` is what the golden file has under ``name``."""
-    known = tomllib.loads(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.exists() else {}
+    expected = tomllib.loads(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.exists() else {}
     if os.environ.get("KDYNO_GOLDEN") == "write":
-        known[name] = text
-        lines = [f"{key} = {json.dumps(it, ensure_ascii=False)}" for key, it in known.items()]
+        expected[name] = text
+        lines = [
+            f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in expected.items()
+        ]
         head = "# SPDX-License-Identifier: MIT\n"
         GOLDEN.write_text(head + "\n".join(sorted(lines)) + "\n", encoding="utf-8")
-    assert known.get(name) == text
+    assert expected.get(name) == text
 
 
 @pytest.fixture
@@ -70,11 +72,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def refused(kdyno: Kdyno, folder: Path, *words: str) -> str:
     """What the command line says, in one style: status 2, nothing on stdout."""
-    said = kdyno(*words)
-    assert said.status == 2 and said.out == ""
-    assert said.err.startswith("kdyno: ") and "Traceback" not in said.err
-    assert "Error:" not in said.err and "Usage:" not in said.err
-    return said.err.replace(f"{folder}/", "FOLDER/").replace(str(folder), "FOLDER")
+    output = kdyno(*words)
+    assert output.status == 2 and output.out == ""
+    assert output.err.startswith("kdyno: ") and "Traceback" not in output.err
+    assert "Error:" not in output.err and "Usage:" not in output.err
+    return output.err.replace(f"{folder}/", "FOLDER/").replace(str(folder), "FOLDER")
 
 
 def test_there_are_120_of_them_and_the_valid_file_is_valid(kdyno: Kdyno, folder: Path) -> None:
@@ -89,18 +91,18 @@ def test_a_wrong_file(kdyno: Kdyno, folder: Path, name: str) -> None:
     (folder / "x.toml").write_text(
         VALID.replace(old, new.replace("HUGE", "9" * 5000)), encoding="utf-8"
     )
-    told = refused(kdyno, folder, "check", "x.toml", "--no-sandbox")
-    assert re.search(r"x\.toml(:\d+)?: ", told)
-    held_words(name, told[:SHOWN])
+    message = refused(kdyno, folder, "check", "x.toml", "--no-sandbox")
+    assert re.search(r"x\.toml(:\d+)?: ", message)
+    held_words(name, message[:SHOWN])
 
 
 @pytest.mark.parametrize("name", WRONG["lines"])
 def test_a_wrong_command_line(kdyno: Kdyno, folder: Path, name: str) -> None:
     stored(folder / "runs", verdict(FASTER))
-    told = refused(kdyno, folder, *WRONG["lines"][name].split())
+    message = refused(kdyno, folder, *WRONG["lines"][name].split())
     assert [path.name for path in folder.iterdir() if path.name in ("runs", "cache")] == ["runs"]
     assert len(list((folder / "runs").glob("2*"))) == 1  # nothing was begun
-    held_words(name, told[:SHOWN])
+    held_words(name, message[:SHOWN])
 
 
 HEAD = """\
@@ -129,8 +131,8 @@ def test_what_only_the_source_tells(kdyno: Kdyno, folder: Path, row: dict[str, A
     )
     (folder / "x.toml").write_text(f"{HEAD}{row['line']}\n{SUITE}", encoding="utf-8")
     for verb in (["check", "x.toml"], ["build", "x.toml", "--dry-run"]):
-        said = kdyno(*verb)
-        assert said.status == 2 and said.out == ""
-        assert "mistakes" not in said.err and "partial" not in said.err
-        assert all(part in said.err for part in row["parts"]), said.err
+        output = kdyno(*verb)
+        assert output.status == 2 and output.out == ""
+        assert "mistakes" not in output.err and "partial" not in output.err
+        assert all(part in output.err for part in row["parts"]), output.err
     assert not (folder / "cache" / "images").exists()

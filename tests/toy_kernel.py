@@ -54,12 +54,12 @@ def diff(folder: Path, source: Path, changed: Mapping[str, str | None], name: st
             (side / path).parent.mkdir(parents=True, exist_ok=True)
             if content is not None:
                 (side / path).write_text(content)
-    said = subprocess.run(
+    output = subprocess.run(
         ["diff", "-ruN", "a", "b"], cwd=sides[0].parent, capture_output=True, text=True, check=False
     )
-    assert said.returncode == 1, said.stderr
+    assert output.returncode == 1, output.stderr
     patch = folder / f"{name}.patch"
-    patch.write_text(said.stdout)
+    patch.write_text(output.stdout)
     return patch
 
 
@@ -109,12 +109,12 @@ class Toy:
         assert old in text
         return self.patch(name, {path: text.replace(old, new)})
 
-    def recipe(self, asked: Variant) -> Recipe:
-        recipe = recipe_of(asked, self.tree)
+    def recipe(self, request: Variant) -> Recipe:
+        recipe = recipe_of(request, self.tree)
         return replace(recipe, foreign=frozenset()) if self.trusted else recipe
 
-    def build(self, asked: Variant, **options: object) -> Image:
-        return self.build_recipe(self.recipe(asked), asked.name, **options)
+    def build(self, request: Variant, **options: object) -> Image:
+        return self.build_recipe(self.recipe(request), request.name, **options)
 
     def build_recipe(self, recipe: Recipe, name: str = "toy", **options: object) -> Image:
         self.steps = []

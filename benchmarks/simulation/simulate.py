@@ -46,7 +46,7 @@ class Simulated:
     """(E, m) raw intervals that hold the true log ratio."""
     moved: Flags
     """(E, m) effects called faster or slower."""
-    found: Flags
+    power: Flags
     """(shifts, E) whether the shifted effect is called, among its unshifted siblings, rightly."""
     equivalent: Flags
     """(E, m) effects called equivalent, or faster or slower and too small to matter."""
@@ -98,7 +98,7 @@ def measure(
     band, target = math.log1p(plan.equivalent), math.log1p(plan.precision)
     stopped = np.zeros(experiments, dtype=np.int64)
     covered, moved, same = (np.zeros((experiments, effects), dtype=np.bool_) for _ in range(3))
-    found = np.zeros((len(shifts), experiments), dtype=np.bool_)
+    result = np.zeros((len(shifts), experiments), dtype=np.bool_)
     limit = min(plan.max_blocks, most)
     narrow: dict[int, Flags] = {}
 
@@ -134,8 +134,8 @@ def measure(
             shifted[one] += shift
             family = Family(shifted, own)
             called = family.rejected(family_alpha(alpha))[one]
-            found[index, who] = called & (family.estimate[one] * shift > 0)
-    return Simulated(stopped, covered, moved, found, same)
+            result[index, who] = called & (family.estimate[one] * shift > 0)
+    return Simulated(stopped, covered, moved, result, same)
 
 
 def other_rule(

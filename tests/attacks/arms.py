@@ -53,7 +53,7 @@ class Arm:
             return argv
         paths = [data_root(), Path(sys.prefix), Path(sys.base_prefix), *reads]
         line = ["bwrap", "--dev-bind", "/", "/", "--die-with-parent"]
-        closed = dict.fromkeys(it for it in map(_closed, paths) if it is not None)
+        closed = dict.fromkeys(each for each in map(_closed, paths) if each is not None)
         for folder in closed:
             line += ["--perms", "0755", "--tmpfs", str(folder)]
         for path in dict.fromkeys(paths):
@@ -61,7 +61,7 @@ class Arm:
                 above = [
                     parent for parent in reversed(path.parents) if _closed(parent / "x") is not None
                 ]
-                line += [word for it in above for word in ("--dir", str(it))]
+                line += [word for each in above for word in ("--dir", str(each))]
                 line += ["--ro-bind", str(path), str(path)]
         return [*line, "--", *_BECOME, *argv]
 

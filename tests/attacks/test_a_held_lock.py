@@ -28,10 +28,10 @@ sys.stdin.read()
 
 @pytest.fixture
 def name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    found = f"kdyno-attack-{secrets.token_hex(8)}"
-    monkeypatch.setattr(cpus, "_LOCK", f"\0{found}")
+    result = f"kdyno-attack-{secrets.token_hex(8)}"
+    monkeypatch.setattr(cpus, "_LOCK", f"\0{result}")
     monkeypatch.setenv("KDYNO_CACHE", str(tmp_path))
-    return found
+    return result
 
 
 @contextmanager

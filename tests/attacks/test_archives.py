@@ -34,20 +34,20 @@ def precious(tmp_path: Path) -> Path:
 def unpacked(folder: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Tree:
     """The source of an archive with these members behind those of a good one."""
     archive = folder / "linux.tar"
-    with tarfile.open(archive, "w") as made:
-        made.add(make_tree(folder / "linux"), "linux")
+    with tarfile.open(archive, "w") as packed:
+        packed.add(make_tree(folder / "linux"), "linux")
         for member, content in members:
             member.size = len(content)
-            made.addfile(member, io.BytesIO(content))
+            packed.addfile(member, io.BytesIO(content))
     return fetch(parse(f"tar:{archive}"), folder / "cache", lambda _text, _part: None)
 
 
 def member(
     name: str, type_: bytes = tarfile.REGTYPE, to: str = "", mode: int = 0o644
 ) -> tarfile.TarInfo:
-    made = tarfile.TarInfo(name)
-    made.type, made.linkname, made.mode = type_, to, mode
-    return made
+    result = tarfile.TarInfo(name)
+    result.type, result.linkname, result.mode = type_, to, mode
+    return result
 
 
 @pytest.mark.parametrize("way", ["absolute", "upwards"])
@@ -84,7 +84,7 @@ def test_a_file_behind_a_link_of_the_same_archive_is_not_written(
         member("linux/Makefile", tarfile.SYMTYPE, "/dev/zero"),
         member("linux/lib/line\nend"),
     ],
-    ids=lambda it: f"{it.type!r}-{it.name!r}",
+    ids=lambda value: f"{value.type!r}-{value.name!r}",
 )
 def test_what_has_no_place_in_a_source_is_refused(tmp_path: Path, odd: tarfile.TarInfo) -> None:
     reasons = r"outside its own|leads out of|neither file|line end|cannot be unpacked|it lacks"
@@ -98,7 +98,7 @@ def test_no_file_of_an_archive_runs_as_its_owner(tmp_path: Path) -> None:
     tree = unpacked(tmp_path, (member("linux/scripts/tool", mode=0o6755), b"#!/bin/sh\n"))
     kept = [tree.path / "scripts/tool", *(path for path in tree.path.rglob("*") if path.is_file())]
     assert (tree.path / "scripts/tool").stat().st_mode & 0o777 == 0o755
-    assert all(it.stat().st_mode & (stat.S_ISUID | stat.S_ISGID) == 0 for it in kept)
+    assert all(each.stat().st_mode & (stat.S_ISUID | stat.S_ISGID) == 0 for each in kept)
 
 
 def repository(folder: Path) -> Path:
@@ -110,9 +110,10 @@ def repository(folder: Path) -> Path:
     below.mkdir(parents=True)
     (below / "Packages").write_bytes(packages)
     (below / "Packages.gz").write_bytes(gzip.compress(packages, mtime=0))
+    place = "main/binary-all"
     lines = "".join(
-        f" {sha256(it.read_bytes()).hexdigest()} {it.stat().st_size} main/binary-all/{it.name}\n"
-        for it in sorted(below.iterdir())
+        f" {sha256(path.read_bytes()).hexdigest()} {path.stat().st_size} {place}/{path.name}\n"
+        for path in sorted(below.iterdir())
     )
     release = (
         f"Suite: suite\nCodename: suite\nArchitectures: all\nComponents: main\nSHA256:\n{lines}"

@@ -68,11 +68,11 @@ def as_it_was(file: Path) -> bool:
 def test_a_configuration_that_is_a_link_or_a_pipe_is_refused(
     toy: Toy, precious: Path, put: str
 ) -> None:
-    asked = settling(toy, "odd", f"rm .config; {put.format(precious)} .config\n")
+    request = settling(toy, "odd", f"rm .config; {put.format(precious)} .config\n")
     with pytest.raises(KdynoError, match=r"no ordinary file in the place of \.config"):
-        configure(toy.recipe(asked), toy.cache, name="odd")
+        configure(toy.recipe(request), toy.cache, name="odd")
     with pytest.raises(KdynoError, match=r"no ordinary file in the place of \.config"):
-        toy.build(asked)
+        toy.build(request)
     assert as_it_was(precious)
 
 
@@ -121,8 +121,8 @@ def test_a_dump_that_is_a_pipe_or_a_link_is_damage(tmp_path: Path, precious: Pat
     tree.mkdir()
     os.mkfifo(tree / "a.c.165t.vect")
     (tree / "b.c.165t.vect").symlink_to(precious)
-    found = {it.object: it.damage for it in records_of(tree).objects}
-    assert found.keys() == {"a.o", "b.o"} and all(found.values())
+    results = {record.object: record.damage for record in records_of(tree).objects}
+    assert results.keys() == {"a.o", "b.o"} and all(results.values())
     assert as_it_was(precious)
 
 
@@ -182,20 +182,23 @@ def poisoning(toy: Toy) -> Variant:
     "again",
     [
         "stock",
-        *(pytest.param(it, marks=pytest.mark.slow) for it in ("other patch", "option", "flags")),
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ("other patch", "option", "flags")
+        ),
     ],
 )
 def test_objects_of_a_hostile_patch_are_no_start_for_others(toy: Toy, again: str) -> None:
     toy.build(poisoning(toy))
     assert list(toy.cache.glob("trunks/*/obj/lib/sort.o"))
     edit = toy.edit("mine", "lib/string.c", "return __FILE__", 'return "mine"')
-    asked = {
+    request = {
         "stock": variant(),
         "other patch": variant("mine", patches=(edit,)),
         "option": variant("hz", "CONFIG_HZ=250"),
         "flags": variant("o2", cflags="-O2"),
     }[again]
-    image = toy.build(asked)
+    image = toy.build(request)
     assert not image.build["from_trunk"]
     assert ", sort 1," in says(image)
 
@@ -249,8 +252,8 @@ def test_a_configuration_by_a_hostile_kconfig_is_not_the_baselines(toy: Toy) -> 
 
 
 def foreign(toy: Toy, **fields: object) -> set[str]:
-    asked: Recipe = toy.recipe(variant("x", **fields))  # type: ignore[arg-type]
-    return {part.split(" ")[0] for part in asked.foreign}
+    request: Recipe = toy.recipe(variant("x", **fields))  # type: ignore[arg-type]
+    return {part.split(" ")[0] for part in request.foreign}
 
 
 def test_what_counts_as_foreign(toy: Toy, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attacker
 import pytest
-from attacker import assert_honest, assert_rights, said
+from attacker import assert_honest, assert_rights, results_of
 from real_guests import Image, Outcome, booted, case, command, output_of
 from real_kernels import EVERYTHING, built_kernels
 
@@ -50,21 +50,23 @@ def test_no_way_leads_to_the_first_process_a_device_or_a_mount(stock: Image, att
     disk_bytes = 64 << 20 if shutil.which("mkfs.ext4", path="/usr/sbin:/sbin:/usr/bin") else 0
     outcome = attacked(stock, attack, disk_bytes=disk_bytes)
     assert_honest(outcome)
-    found = said(outcome)
+    results = results_of(outcome)
     # The first process gets no signal that it has not asked for: these two do nothing to it.
-    assert {way for way, came in found.items() if came == "done"} == {"kill init", "stop init"}
-    assert found["a node of the host's"] == ("EACCES" if os.geteuid() == 0 else "ENOENT")
-    assert found["make a node"] == "EPERM"
-    assert found["mount hostfs"] == found["mount devtmpfs"] == found["unmount /proc"] == "EPERM"
-    assert found["mem of init"] == found["mem of the harness"] == "EACCES"
-    assert {came for way, came in found.items() if way.startswith("/dev/")} == {"ENOENT"}
-    assert found["replace /dev/null"] == "EROFS"
+    assert {way for way, came in results.items() if came == "done"} == {"kill init", "stop init"}
+    assert results["a node of the host's"] == ("EACCES" if os.geteuid() == 0 else "ENOENT")
+    assert results["make a node"] == "EPERM"
+    assert (
+        results["mount hostfs"] == results["mount devtmpfs"] == results["unmount /proc"] == "EPERM"
+    )
+    assert results["mem of init"] == results["mem of the harness"] == "EACCES"
+    assert {came for way, came in results.items() if way.startswith("/dev/")} == {"ENOENT"}
+    assert results["replace /dev/null"] == "EROFS"
 
 
 def test_a_case_has_the_rights_of_files_and_processes_and_no_others(
     stock: Image, attack: Path
 ) -> None:
-    assert_rights(said(attacked(stock, attack)))
+    assert_rights(results_of(attacked(stock, attack)))
 
 
 def test_what_the_kernel_starts_by_itself_has_no_rights(stock: Image) -> None:
@@ -76,9 +78,9 @@ def test_what_the_kernel_starts_by_itself_has_no_rights(stock: Image) -> None:
 def test_no_record_can_be_forged(stock: Image, attack: Path) -> None:
     outcome = attacked(stock, attack, "forge")
     assert_honest(outcome)
-    found = said(outcome)
-    assert found["secret"] == "not found"
-    assert found["channel"] == ("EACCES" if os.geteuid() == 0 else "ENOENT")
+    results = results_of(outcome)
+    assert results["secret"] == "not found"
+    assert results["channel"] == ("EACCES" if os.geteuid() == 0 else "ENOENT")
 
 
 def test_not_even_the_first_process_reaches_the_kernels_own_memory(
@@ -97,12 +99,12 @@ def test_namespaces_and_cores_give_no_rights_back(attack: Path) -> None:
     """In a user namespace a case is root again, and a core's program starts with all rights."""
     outcome = attacked(built_kernels(EVERYTHING).images["all"], attack)
     assert_honest(outcome)
-    found = said(outcome)
-    done = {way for way, came in found.items() if came == "done"}
+    results = results_of(outcome)
+    done = {way for way, came in results.items() if came == "done"}
     assert done == {"kill init", "stop init", "user namespace"}
-    within = {way: came for way, came in found.items() if way.startswith("in a namespace")}
+    within = {way: came for way, came in results.items() if way.startswith("in a namespace")}
     assert len(within) == 5 and set(within.values()) <= {"EPERM", "EINVAL"}
-    assert found["core_pattern"].split() == ["CapEff:", "0" * 16]
+    assert results["core_pattern"].split() == ["CapEff:", "0" * 16]
 
 
 def test_a_case_still_does_what_programs_of_root_do(stock: Image) -> None:

@@ -299,7 +299,7 @@ def test_a_work_tree_and_borrowed_objects_are_still_sources(hostile: Hostile) ->
         ["git", "clone", "-q", "--bare", "--reference", str(borrowed), str(borrowed), str(bare)],
         check=True,
     )
-    digests = {hostile.got(f"git:{it}").digest for it in (other, other / "lib", borrowed, bare)}
+    digests = {hostile.got(f"git:{each}").digest for each in (other, other / "lib", borrowed, bare)}
     assert digests == {hostile.git("rev-parse", "HEAD^{tree}")}
     assert len(hostile.got(f"path:{other}").manifest()) == 12
 

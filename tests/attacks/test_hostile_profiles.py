@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 from synthetic_run import DEMO, make
 
 from kdyno.errors import ToolError
-from kdyno.labs.profile import boots, perf
+from kdyno.labs.profile import boots, perf, tables
 from kdyno.labs.profile import gmon as gmons
-from kdyno.labs.profile import tables as shown
 from kdyno.labs.profile.counts import Part, Table, Trace, by_chain, by_function, read_trace
 from kdyno.labs.profile.record import (
     FUNCTIONS_MOST,
@@ -60,9 +59,9 @@ LONGEST = 4096
 
 def profiled(text: str, kernel: Symbols, seconds: float = 1e-9) -> Profile:
     reader = perf.Reader(kernel, kernel, frame_pointers=True)
-    found = perf.attribute(perf.parse(text.splitlines()), reader, seconds)
+    result = perf.attribute(perf.parse(text.splitlines()), reader, seconds)
     empty = Profile("mine", "perf", "cpu-clock", "", {"a/b": 5}, (), ())
-    return boots._added(empty, 0, 1.0, found.functions, found.stacks)
+    return boots._added(empty, 0, 1.0, result.functions, result.stacks)
 
 
 def hostile_script() -> str:
@@ -88,11 +87,11 @@ def test_no_name_of_a_profile_reaches_screen_or_page(
     mine = profiled(hostile_script(), kernel)
     stock = replace(profiled("linux 7 1001001 \n", kernel), variant="stock")
     with write_run(run.path) as writer:
-        for it in (stock, mine):
-            writer.save_file(f"{it.variant}.json", to_json(it).encode(), "profile")
-    found = stored_profiles(run)
-    assert len(found["mine"].boots[0].functions) >= 4
-    text = terminal.text(shown.parts(found, "stock", 50))
+        for each in (stock, mine):
+            writer.save_file(f"{each.variant}.json", to_json(each).encode(), "profile")
+    profiles = stored_profiles(run)
+    assert len(profiles["mine"].boots[0].functions) >= 4
+    text = terminal.text(tables.parts(profiles, "stock", 50))
     assert "script" in text  # it is shown, as words
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\ud800-\udfff]", text)
     verdict = run.verdict()
@@ -102,9 +101,9 @@ def test_no_name_of_a_profile_reaches_screen_or_page(
     assert "\x1b" not in html and "\u202e" not in html
     data = html.split('id="flame-data">')[1].split("</script>")[0]
     assert {"mine", "stock"} <= json.loads(data).keys()
-    for line in folded(found).splitlines():
+    for line in folded(profiles).splitlines():
         assert re.fullmatch(r"[^\x00-\x1f\x7f-\x9f\u202e]+ [0-9]+", line)
-    text = json.dumps(shown.as_json(found, "stock"), allow_nan=False)
+    text = json.dumps(tables.as_json(profiles, "stock"), allow_nan=False)
     assert text.isascii() and json.loads(text)
 
 
@@ -167,16 +166,16 @@ def test_more_functions_than_a_profile_has_become_one() -> None:
     number = FUNCTIONS_MOST + 500
     functions = tuple(FunctionTime("host", f"[{at}]", 1e-3) for at in range(number))
     empty = Profile("mine", "perf", "cpu-clock", "", {}, (), ())
-    made = boots._added(empty, 0, 1.0, functions, ())
-    (boot,) = from_bytes(to_json(made).encode(), Path("mine.json")).boots
+    result = boots._added(empty, 0, 1.0, functions, ())
+    (boot,) = from_bytes(to_json(result).encode(), Path("mine.json")).boots
     assert len(boot.functions) == FUNCTIONS_MOST
     assert boot.functions[-1].function == "[501 other functions]"
     assert boot.sampled_s == pytest.approx(number * 1e-3)
 
 
 def test_symbols_are_cut_and_none_is_without_a_name() -> None:
-    found = parse_symbols(["1000 T .cold", f"2000 T {'a' * 5000}", "3000 t x.cold.3", "4000 T "])
-    assert found.names == (".cold", "a" * 200, "x")
+    symbols = parse_symbols(["1000 T .cold", f"2000 T {'a' * 5000}", "3000 t x.cold.3", "4000 T "])
+    assert symbols.names == (".cold", "a" * 200, "x")
 
 
 def gmon(rate_hz: int, count: int, bins: int, calls: int = 0) -> bytes:
@@ -188,8 +187,8 @@ def gmon(rate_hz: int, count: int, bins: int, calls: int = 0) -> bytes:
 
 def test_gmons_seconds_are_not_believed_without_end(kernel: Symbols) -> None:
     counted = gmons.functions(gmons.parse(gmon(1, 65535, 1 << 12, (1 << 32) - 1)), kernel)
-    assert {it.calls for it in counted} == {None, 3 * ((1 << 32) - 1)}
-    assert all(math.isfinite(it.seconds) for it in counted)
+    assert {each.calls for each in counted} == {None, 3 * ((1 << 32) - 1)}
+    assert all(math.isfinite(each.seconds) for each in counted)
     empty = Profile("mine", "gprof", "profil", "", {}, (), ())
     with pytest.raises(ToolError, match="of CPU for one boot: it is not believed"):
         boots._added(empty, 0, 1.0, counted, ())
@@ -246,6 +245,8 @@ def test_any_counts_are_read_or_refused(lines: list[str]) -> None:
 
 @given(st.lists(st.builds("{} {} {}".format, NUMBER, st.sampled_from("tTwWix"), st.text()) | LINE))
 def test_any_symbols_are_read(lines: list[str]) -> None:
-    found = parse_symbols(lines)
-    assert len(found.starts) == len(found.names) and sorted(found.starts) == list(found.starts)
-    assert all(0 < len(name) <= 200 for name in found.names)
+    symbols = parse_symbols(lines)
+    assert len(symbols.starts) == len(symbols.names) and sorted(symbols.starts) == list(
+        symbols.starts
+    )
+    assert all(0 < len(name) <= 200 for name in symbols.names)

@@ -88,14 +88,14 @@ def test_a_record_beside_a_run_begins_and_shows_nothing(
             check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        said = done.stdout + done.stderr
-        assert not (folder / "mark").exists() and "sesame" not in said, said
+        message = done.stdout + done.stderr
+        assert not (folder / "mark").exists() and "sesame" not in message, message
         if yes:
             # Its own kernels, whose tree is a toy, by a compiler of this machine, in the sandbox.
-            assert done.returncode in (1, 2) and "was not begun by you" not in said, said
+            assert done.returncode in (1, 2) and "was not begun by you" not in message, message
         else:
-            assert done.returncode == 2, said
-            assert f"source    path:{folder}/linux" in said and "was not begun by you" in said
+            assert done.returncode == 2, message
+            assert f"source    path:{folder}/linux" in message and "was not begun by you" in message
             # Nothing of the run; the sandbox has its own filter there.
             assert {path.name for path in (folder / "cache").glob("*")} <= {"sandbox"}
 

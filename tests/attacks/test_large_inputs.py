@@ -93,8 +93,8 @@ def test_a_makefile_of_60_gb_without_a_line_end_is_not_read(tmp_path: Path, kind
         "except Exception as problem: print(type(problem).__name__, problem)"
     )
     argv = [sys.executable, "-c", program, f"{kind}:{place}", str(tmp_path / "cache")]
-    said = subprocess.run(argv, capture_output=True, text=True, preexec_fn=small_memory)
-    assert "UsageError" in said.stdout and "'Makefile' has 64,425 MB" in said.stdout, said
+    output = subprocess.run(argv, capture_output=True, text=True, preexec_fn=small_memory)
+    assert "UsageError" in output.stdout and "'Makefile' has 64,425 MB" in output.stdout, output
     assert not list((tmp_path / "cache").glob("trees/*"))
 
 
@@ -125,8 +125,8 @@ def test_an_archive_that_fills_the_disk_is_stopped_and_leaves_nothing(
     tree = make_tree(tmp_path / "linux")
     (tree / "zeros").write_bytes(bytes(300 << 20))
     place = tmp_path / "linux.tar"
-    with tarfile.open(place, "w") as made:
-        made.add(tree, "linux")
+    with tarfile.open(place, "w") as result:
+        result.add(tree, "linux")
     if packed:
         place.write_bytes(gzip.compress(place.read_bytes(), 1))
         assert place.stat().st_size < 2 << 20
@@ -134,8 +134,8 @@ def test_an_archive_that_fills_the_disk_is_stopped_and_leaves_nothing(
 
     def progress(_text: str, _part: float | None) -> None:
         nonlocal most_seen
-        found = [path for path in (tmp_path / "cache").rglob("zeros") if path.is_file()]
-        most_seen = max([most_seen, *(it.stat().st_size for it in found)])
+        paths = [path for path in (tmp_path / "cache").rglob("zeros") if path.is_file()]
+        most_seen = max([most_seen, *(each.stat().st_size for each in paths)])
 
     # Of a disk with 30 MB left; the check of the room before, which guesses, is taken in.
     monkeypatch.setattr(archive.whole, "require_space", lambda *_: None)
@@ -147,7 +147,7 @@ def test_an_archive_that_fills_the_disk_is_stopped_and_leaves_nothing(
 
 
 def case_with(pattern: str) -> Case:
-    (case,) = [it for it in load()["hackbench"].cases if it.name == "sockets"]
+    (case,) = [case for case in load()["hackbench"].cases if case.name == "sockets"]
     return replace(case, figure=pattern, also=(("more", pattern),))
 
 

@@ -30,10 +30,10 @@ def planted(link: Path, to: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.lstat
 
     def seen(path: Path) -> os.stat_result:
-        found = real(path)
+        result = real(path)
         if path != link:
-            return found
-        fields = list(found)
+            return result
+        fields = list(result)
         fields[4] = STRANGER
         return os.stat_result(fields)
 
@@ -68,8 +68,8 @@ def test_the_message_names_the_link(
 ) -> None:
     run = stored(tmp_path / "runs", verdict())
     planted(tmp_path / "out.md", tmp_path / "elsewhere", monkeypatch)
-    said = kdyno("report", run.name, "--format", "md", "-o", tmp_path / "out.md")
-    assert said.status != 0 and "is a link of another user's" in said.err
+    output = kdyno("report", run.name, "--format", "md", "-o", tmp_path / "out.md")
+    assert output.status != 0 and "is a link of another user's" in output.err
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -130,6 +130,6 @@ def test_really_with_two_users(arm: Arm) -> None:
         if stranger:
             os.lchown(shared / "out", STRANGER, STRANGER)
         argv = arm.python("-c", program, str(shared / "out"))
-        said = subprocess.run(argv, capture_output=True, text=True).stdout
-        assert ("is a link of another user's" in said) == stranger
+        output = subprocess.run(argv, capture_output=True, text=True).stdout
+        assert ("is a link of another user's" in output) == stranger
         assert precious.read_text() == ("as it was\n" if stranger else "other")

@@ -50,10 +50,10 @@ def mark(tmp_path: Path) -> Iterator[Path]:
 
 def program(folder: Path, mark: Path, name: str = "gcc", last: str = "echo gcc 12") -> Path:
     """A script that leaves the mark, then does ``last``."""
-    made = folder / name
-    made.write_text(f"#!/bin/sh\n(echo ran > {mark}) 2>&-\n{last}\n")
-    made.chmod(0o755)
-    return made
+    file = folder / name
+    file.write_text(f"#!/bin/sh\n(echo ran > {mark}) 2>&-\n{last}\n")
+    file.chmod(0o755)
+    return file
 
 
 @pytest.mark.parametrize("named", ["by its path", "on the path"])
@@ -161,15 +161,15 @@ def test_a_routine_is_checked_and_timed_inside(tmp_path: Path, mark: Path) -> No
     # Nothing is wrong with its sections: it leaves its mark when it is called.
     saved = ("rdi", "rsi", "rdx", "r11")
     call = "\tcmpb $0, done(%rip)\n\tjne 1f\n\tmovb $1, done(%rip)\n"
-    call += "".join(f"\tpushq %{it}\n" for it in saved) + "\tcall memcpy_mark\n"
-    call += "".join(f"\tpopq %{it}\n" for it in reversed(saved)) + "1:\n"
+    call += "".join(f"\tpushq %{each}\n" for each in saved) + "\tcall memcpy_mark\n"
+    call += "".join(f"\tpopq %{each}\n" for each in reversed(saved)) + "1:\n"
     called = ROUTINE.replace("ROUTINE_START(mine)\n", f"ROUTINE_START(mine)\n{call}")
     called += "\t.data\ndone:\t.byte 0\n"
     path = tmp_path / "mine.S"
     path.write_text(called + marking(mark))
     cache = tmp_path / "cache"
-    found = check(find_routine(str(path)), cache, mode="thin")
-    assert found.passed
+    result = check(find_routine(str(path)), cache, mode="thin")
+    assert result.passed
     mine = routine_contender(find_routine(str(path)), cache)
     placed = rack([mine, *standing(cache)], 1, tmp_path, cache)
     line = Line("1", "mine", "counted 1 memcpy_mine 64 0 0 100")
@@ -180,8 +180,8 @@ def test_a_routine_is_checked_and_timed_inside(tmp_path: Path, mark: Path) -> No
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x02\x01\x01" + bytes(200)])
 def test_an_object_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
     text = "nop\n"
-    made = assembled(text, "x.S", tmp_path)
-    made.write_bytes(content)
+    result = assembled(text, "x.S", tmp_path)
+    result.write_bytes(content)
     with pytest.raises(UsageError, match=r"x\.S: gcc made no object of it"):
         assembled(text, "x.S", tmp_path)
 
@@ -220,11 +220,11 @@ def test_patch_is_run_inside_and_takes_one_form_only(
         pass
     else:
         assert set(changed.files) <= {"lib/sort.c", "lib/unused.c"}
-    found = shutil.which("patch")
-    assert found is not None
+    program_path = shutil.which("patch")
+    assert program_path is not None
     folder = tmp_path / "bin"
     folder.mkdir()
-    program(folder, mark, "patch", f'exec {found} "$@"')
+    program(folder, mark, "patch", f'exec {program_path} "$@"')
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     changed = of_variant(toy.tree.path, [good], {}, [])  # one in an odd place is seen inside
     assert set(changed.files) == {"lib/sort.c"}
@@ -321,7 +321,7 @@ def test_no_other_include_of_a_routine_reads_the_host(tmp_path: Path, way: str) 
         assembled(flatten(path), str(path), tmp_path / "cache", routine=True)
     assert "A-SECRET" not in str(caught.value)
     assert re.search("No such file|can.t open|file not found", str(caught.value)), caught.value
-    assert b"A-SECRET" not in b"".join(it.read_bytes() for it in tmp_path.rglob("*.o"))
+    assert b"A-SECRET" not in b"".join(path.read_bytes() for path in tmp_path.rglob("*.o"))
 
 
 def test_a_plugin_of_the_compiler_is_not_loaded(tmp_path: Path, mark: Path) -> None:

@@ -24,8 +24,8 @@ def test_no_control_character_of_a_run_is_in_its_page(kdyno: Kdyno, tmp_path: Pa
     for key in ("tool", "created", "stopped", "origin"):
         about[key] = f"{about[key]}{EVIL}"
     (run / "manifest.json").write_text(json.dumps(about))
-    said = kdyno("report", "last", "-o", tmp_path / "page.html")
-    assert said.status == 0, said
+    output = kdyno("report", "last", "-o", tmp_path / "page.html")
+    assert output.status == 0, output
     page = (tmp_path / "page.html").read_text()
     assert "measured by kdyno 0.1.0" in page and not set(page) & set(EVIL) - set("0;x]31meslaf")
     assert tag("p", EVIL, title=EVIL).isprintable()

@@ -62,19 +62,19 @@ def run(argv: list[str], **more: object) -> str:
 def test_the_mounts_stay_as_they_are_and_nothing_is_written(arm: Arm, view: View) -> None:
     with arm.place() as folder:
         given, mine = folder / "given", folder / "mine"
-        for made in (given, mine):
-            made.mkdir()
-            os.chown(made, arm.uid, arm.uid)
+        for each in (given, mine):
+            each.mkdir()
+            os.chown(each, arm.uid, arm.uid)
         (given / "file").write_text("as it was\n")
         (given / "file").chmod(0o666)
         (mine / "script").write_text(MOUNTS)
         if arm.root:
             sandbox.hand_over(mine, view)
         box = Sandbox(view, ((given, "/tmp/given"),), ((mine, "/tmp/mine"),))
-        said = run(arm.sandboxed(box, MOUNTS))
-        assert [line for line in said.splitlines() if line.startswith("DID")] == [], said
-        assert {f"uid: {view.uid}", f"egid: {view.uid}"} < set(said.splitlines()), said
-        assert "no_new_privs: 1" in said and "Inheritable capabilities: [none]" in said
+        output = run(arm.sandboxed(box, MOUNTS))
+        assert [line for line in output.splitlines() if line.startswith("DID")] == [], output
+        assert {f"uid: {view.uid}", f"egid: {view.uid}"} < set(output.splitlines()), output
+        assert "no_new_privs: 1" in output and "Inheritable capabilities: [none]" in output
         assert [path.name for path in given.iterdir()] == ["file"]
         assert (given / "file").read_text() == "as it was\n"
 
@@ -115,8 +115,8 @@ def test_no_socket_of_the_host_is_reached(arm: Arm, view: View) -> None:
         outside = run(["perl", "-e", code])
         assert outside.count("REACHED") == len(ways), outside
         script = f"perl -e {sandboxed_word(code)}"
-        said = run(arm.sandboxed(Sandbox(view), script))
-        assert said == "tried all\n"
+        output = run(arm.sandboxed(Sandbox(view), script))
+        assert output == "tried all\n"
 
 
 def sandboxed_word(text: str) -> str:
@@ -131,9 +131,9 @@ def test_homes_and_the_data_of_services_are_not_there(arm: Arm, view: View) -> N
         (folder / "secret").write_text("a secret\n")
         homes = [Path.home(), Path("/root"), Path("/home"), Path("/var/lib"), Path("/run")]
         listing = " ".join(str(home) for home in homes)
-        said = run(arm.sandboxed(Sandbox(view), f"cat {folder}/secret; find {listing} -type f"))
-        assert "a secret" not in said
-        assert [line for line in said.splitlines() if line.startswith("/")] == [], said
+        output = run(arm.sandboxed(Sandbox(view), f"cat {folder}/secret; find {listing} -type f"))
+        assert "a secret" not in output
+        assert [line for line in output.splitlines() if line.startswith("/")] == [], output
 
 
 @every_view
@@ -147,10 +147,10 @@ def test_no_process_of_the_host_is_seen_or_killed(arm: Arm, view: View) -> None:
             "kill -9 1; cat /proc/1/mem 2> /dev/null | head -c 1;"
             "ls /proc | grep -c '^[0-9]'; kill -9 -1; echo alone"
         )
-        said = run(arm.sandboxed(Sandbox(view), script)).splitlines()
-        assert "KILLED" not in said and "STOPPED" not in said
-        processes = next(int(line) for line in said if line.isdigit())
-        assert processes <= 6, said
+        output = run(arm.sandboxed(Sandbox(view), script)).splitlines()
+        assert "KILLED" not in output and "STOPPED" not in output
+        processes = next(int(line) for line in output if line.isdigit())
+        assert processes <= 6, output
         assert bystander.poll() is None
     finally:
         bystander.kill()
@@ -165,8 +165,8 @@ def test_a_fork_bomb_ends_at_its_number(arm: Arm) -> None:
         "$| = 1; my $n = 0; while ($n < 500) { my $p = fork; last unless defined $p;"
         " if (!$p) { sleep 600; exit } $n++ } print qq($n\\n); kill 9, -1;"
     )
-    said = run(arm.sandboxed(Sandbox(view), f"perl -e {sandboxed_word(bomb)}"))
-    counted = next(int(line) for line in said.splitlines() if line.isdigit())
+    output = run(arm.sandboxed(Sandbox(view), f"perl -e {sandboxed_word(bomb)}"))
+    counted = next(int(line) for line in output.splitlines() if line.isdigit())
     assert 40 <= counted < 60
 
 

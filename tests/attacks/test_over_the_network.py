@@ -51,7 +51,7 @@ HOSTILE_PATHS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", HOSTILE_PATHS, ids=lambda it: it[:30])
+@pytest.mark.parametrize("path", HOSTILE_PATHS, ids=lambda value: value[:30])
 def test_nothing_else_is_served(ask: Asked, site: Path, path: str) -> None:
     (site / "link.html").symlink_to(site.parent / "secret.html")
     (site / "runs" / "link.html").symlink_to(site.parent / "secret.html")
@@ -86,8 +86,8 @@ def test_a_linked_folder_of_pages_is_not_followed(ask: Asked, site: Path, tmp_pa
     ],
 )
 def test_broken_requests_do_no_harm(server: SiteServer, ask: Asked, request_: bytes) -> None:
-    said = raw(server, request_)
-    assert b" 200 " not in said.split(b"\r\n")[0] and b"secret" not in said
+    message = raw(server, request_)
+    assert b" 200 " not in message.split(b"\r\n")[0] and b"secret" not in message
     assert ask("/")[0] == 200
 
 

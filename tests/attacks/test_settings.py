@@ -61,7 +61,7 @@ def test_a_build_is_told_nothing_of_the_callers_environment(
     evil.write_text(f"$(shell echo ran > {tmp_path}/mark)\n")
     own = str(tmp_path)
     hostile = {
-        **{f"KCONFIG_{it}": f"{own}/other" for it in ("CONFIG", "ALLCONFIG", "AUTOCONFIG")},
+        **{f"KCONFIG_{each}": f"{own}/other" for each in ("CONFIG", "ALLCONFIG", "AUTOCONFIG")},
         **{"KCONFIG_OVERWRITECONFIG": "1", "KCONFIG_SEED": "1", "KBUILD_EXTMOD": own},
         **{"KBUILD_KCONFIG": f"{own}/Kconfig", "KCFLAGS": "-DKCFLAGS=1", "MAKEFILES": str(evil)},
         **dict.fromkeys(("MAKEFLAGS", "GNUMAKEFLAGS"), f"--eval=include\\ {evil}"),
@@ -74,11 +74,11 @@ def test_a_build_is_told_nothing_of_the_callers_environment(
     toy = Toy(tmp_path, {"scripts/extra.mk": TELLS}, sandboxed=sandboxed)
     image = toy.build(variant())
     log = (image.folder / "build.log").read_text()
-    told = {line.removeprefix("told ").split("=")[0]: line for line in log.splitlines()
+    messages = {line.removeprefix("told ").split("=")[0]: line for line in log.splitlines()
             if line.startswith("told ")}  # fmt: skip
-    assert told.keys() >= {"PATH", "MAKEFLAGS", "CCACHE_CONFIGPATH"}
-    assert told.keys() - OURS - SANDBOXS - MAKES - TOYS == set()
-    assert not any(str(evil) in line for line in told.values())
+    assert messages.keys() >= {"PATH", "MAKEFLAGS", "CCACHE_CONFIGPATH"}
+    assert messages.keys() - OURS - SANDBOXS - MAKES - TOYS == set()
+    assert not any(str(evil) in line for line in messages.values())
     assert not (tmp_path / "mark").exists()
     assert says(image) == "limit 10, hz 100, sort 1, place " + says(image).rpartition(" ")[2]
 
@@ -99,9 +99,9 @@ def test_the_guest_program_is_built_as_its_makefile_says(
     lines = "CFLAGS := -O2\nall:\n\t@mkdir -p $(OUT) && env > $(OUT)/told\n"
     (source / "Makefile").write_text(f"{lines}\t@echo flags $(CFLAGS) >> $(OUT)/told\n")
     _compile(source, tmp_path / "made")
-    told = (tmp_path / "made" / "told").read_text().splitlines()
-    assert "flags -O2" in told
-    names = {line.split("=")[0] for line in told if "=" in line}
+    messages = (tmp_path / "made" / "told").read_text().splitlines()
+    assert "flags -O2" in messages
+    names = {line.split("=")[0] for line in messages if "=" in line}
     assert not names & (hostile.keys() - {"MAKEFLAGS", "MAKEOVERRIDES"})
 
 
@@ -235,8 +235,8 @@ def test_a_profiler_obeys_no_settings_of_others(
         monkeypatch.setenv(name, value)
     data = tmp_path / "perf.data"
     plain = ["perf", "record", "--quiet", "--output", str(data), "--call-graph", "fp", "true"]
-    said = subprocess.run(plain, env=environment, capture_output=True, text=True, check=False)
-    assert ("record-mode=rubbish" in said.stderr) == (place != "here"), said.stderr
+    output = subprocess.run(plain, env=environment, capture_output=True, text=True, check=False)
+    assert ("record-mode=rubbish" in output.stderr) == (place != "here"), output.stderr
     done = capture([*perf.record(data, perf.SOFTWARE), "true"], env=environment)
     assert (done.status, done.output) == (0, "")
     assert perf.script(data)

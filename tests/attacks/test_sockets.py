@@ -26,10 +26,10 @@ SOURCE = Path(__file__).parent / "from_inside.c"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("sockets") / "from_inside"
+    file = tmp_path_factory.mktemp("sockets") / "from_inside"
     options = ["-Wall", "-Wextra", "-Werror", "-static", "-no-pie"]
-    subprocess.run(["gcc", *options, "-o", str(made), str(SOURCE)], check=True)
-    return made
+    subprocess.run(["gcc", *options, "-o", str(file), str(SOURCE)], check=True)
+    return file
 
 
 @contextmanager
@@ -48,8 +48,8 @@ def datagrams() -> socket.socket:
     return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
 
-def reached(said: str) -> set[str]:
-    return {line.removeprefix("REACHED ") for line in said.splitlines() if "REACHED" in line}
+def reached(message: str) -> set[str]:
+    return {line.removeprefix("REACHED ") for line in message.splitlines() if "REACHED" in line}
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
@@ -71,8 +71,8 @@ def test_no_socket_in_a_folder_is_reached(arm: Arm, view: View, program: Path) -
 def test_a_tool_reaches_none_either(tmp_path: Path, program: Path) -> None:
     with services(tmp_path) as files:
         line = confined([str(program), *files], reads=[tmp_path, program.parent])
-        said = subprocess.run(line, capture_output=True, text=True, check=True).stdout
-    assert reached(said) == set() and "LEFT pairs" in said
+        output = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    assert reached(output) == set() and "LEFT pairs" in output
 
 
 @pytest.mark.parametrize("content", [b"", b"\x06\0\0\0\0\0\xff\x7f"], ids=["empty", "allow-all"])
@@ -127,7 +127,7 @@ def test_what_a_link_leads_to_elsewhere_is_not_handed_in(place: Path) -> None:
 
 def test_services_by_their_other_name_are_not_handed_in() -> None:
     assert Path("/var/run").resolve() == Path("/run")
-    assert named([f"/var/run/{it.name}" for it in Path("/run").iterdir()]) == ()
+    assert named([f"/var/run/{path.name}" for path in Path("/run").iterdir()]) == ()
     assert named(["/var/run", "/var/lock"]) == ()
 
 

@@ -49,9 +49,9 @@ def renamed(value: Any, names: dict[str, str]) -> Any:
     if isinstance(value, str):
         return names.get(value, value)
     if isinstance(value, list):
-        return [renamed(it, names) for it in value]
+        return [renamed(each, names) for each in value]
     if isinstance(value, dict):
-        return {names.get(key, key): renamed(it, names) for key, it in value.items()}
+        return {names.get(key, key): renamed(content, names) for key, content in value.items()}
     return value
 
 
@@ -93,14 +93,14 @@ def test_a_name_is_never_sql(tmp_path: Path, shared: Shared, word: str) -> None:
     assert {(score.suite, score.variant) for score in scores} == {(word, "stock"), (word, word)}
     # A pattern means the letters that it has, and * and ? alone more than one text.
     for wanted in (Wanted(experiment=word), Wanted(cpu=word), Wanted(case=f"{word}/{word}")):
-        assert [it.name for it in shared.listed(wanted)] == [pushed.name], wanted
+        assert [fact.name for fact in shared.listed(wanted)] == [pushed.name], wanted
     for text_ in ("%", "_%", f"{word}%", "' OR 1=1 --"):
         assert shared.listed(Wanted(experiment=text_)) == []
         with pytest.raises(KdynoError, match="no such run"):
             shared.find(text_)
     again = shared.fetch(shared.find(pushed.name), tmp_path / "cache")
     assert again.experiment_text() == run.experiment_text()
-    assert [it.name for it in shared.listed(Wanted(limit=9))] == [other.name, pushed.name]
+    assert [fact.name for fact in shared.listed(Wanted(limit=9))] == [other.name, pushed.name]
 
 
 COLUMNS = ("answer", "reason", "experiment", "state", "cpu_model", "created", "name", "question")
@@ -129,9 +129,9 @@ def test_a_row_of_a_store_says_nothing_to_a_terminal(
         ("report", run.name),
         ("report", "--all", "-o", tmp_path / "site"),
     ):
-        said = kdyno(*words)
-        shown = said.out + said.err
-        assert said.status in (0, 1, 2) and not set(shown) & CONTROLS, (words, shown)
+        output = kdyno(*words)
+        content = output.out + output.err
+        assert output.status in (0, 1, 2) and not set(content) & CONTROLS, (words, content)
 
 
 def planted(runs: Path, folder: Path) -> dict[str, Path]:
@@ -141,10 +141,10 @@ def planted(runs: Path, folder: Path) -> dict[str, Path]:
     (secret / "manifest.json").write_text('{"tool": "sesame"}')
     (secret / "experiment.toml").write_text("sesame\n")
     kinds = ("link", "linked-boots", "pipe", "huge", "deep", "twice", "\x1b[2Jterminal", "device")
-    found = {}
+    results = {}
     for day, kind in enumerate(kinds):
         run = stored(runs, verdict(FASTER), created=f"2026-01-02T00:00:{day:02d}")
-        found[kind] = place = run.rename(runs / f"run-{kind}")
+        results[kind] = place = run.rename(runs / f"run-{kind}")
         manifest = place / "manifest.json"
         if kind == "linked-boots":
             (place / "boots").rmdir()
@@ -168,7 +168,7 @@ def planted(runs: Path, folder: Path) -> dict[str, Path]:
         elif kind == "device":
             manifest.symlink_to("/dev/zero")
     (runs / ".index.sqlite").symlink_to(secret / "index")
-    return found
+    return results
 
 
 def test_a_hostile_folder_is_no_way_out_and_holds_nobody_up(
@@ -177,21 +177,23 @@ def test_a_hostile_folder_is_no_way_out_and_holds_nobody_up(
     """Given to list, push, join, report, judge and compare: an answer in words, of each."""
     runs = tmp_path / "runs"
     good = small(runs, 9)
-    found = planted(runs, tmp_path)
+    result = planted(runs, tmp_path)
     before = sorted(tmp_path.glob("secret/*"))
     monkeypatch.setenv("KDYNO_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
     verbs: list[tuple[object, ...]] = [("list", "runs"), ("push", good.name)]
-    for place in found.values():
+    for place in result.values():
         verbs += [("push", place), ("join", good.path, place), ("report", place)]
         verbs += [("judge", place), ("compare", good.path, place)]
     for words in verbs:
-        said = kdyno(*words)
-        shown = said.out + said.err
-        assert said.status in (0, 1, 2) and "Traceback" not in shown, (words, shown)
-        assert "sesame" not in shown and "\x1b" not in shown, (words, shown)
+        output = kdyno(*words)
+        content = output.out + output.err
+        assert output.status in (0, 1, 2) and "Traceback" not in content, (words, content)
+        assert "sesame" not in content and "\x1b" not in content, (words, content)
     assert sorted(tmp_path.glob("secret/*")) == before
-    names = [it.name for it in Shared(os.environ["KDYNO_STORE"]).listed(Wanted())]
-    assert good.name in names and not {f"run-{it}" for it in ("link", "pipe", "huge")} & {*names}
+    names = [fact.name for fact in Shared(os.environ["KDYNO_STORE"]).listed(Wanted())]
+    assert good.name in names and not {f"run-{each}" for each in ("link", "pipe", "huge")} & {
+        *names
+    }
 
 
 @pytest.fixture
@@ -206,7 +208,7 @@ def test_a_served_folder_shows_nothing_that_lies_elsewhere(
     server_of_planted: SiteServer, tmp_path: Path
 ) -> None:
     site = tmp_path / "site"
-    pages = [it.read_text() for it in site.rglob("*.html")]
+    pages = [path.read_text() for path in site.rglob("*.html")]
     assert pages and not any("sesame" in page or "\x1b" in page for page in pages)
     (site / "out.html").symlink_to(tmp_path / "secret" / "experiment.toml")
     from http.client import HTTPConnection

@@ -89,10 +89,10 @@ def test_a_verb_refuses_first(
         "FOLDER": hostile.parent,
         "ROUTINE": hostile.parent / "mine.S",
     }
-    said = kdyno(*(places.get(word, word) for word in words))
-    assert not (hostile.parent / "mark").exists(), said
-    assert "no sandbox: bubblewrap (the program bwrap) is not installed" in said.err
-    assert said.status == 1
+    output = kdyno(*(places.get(word, word) for word in words))
+    assert not (hostile.parent / "mark").exists(), output
+    assert "no sandbox: bubblewrap (the program bwrap) is not installed" in output.err
+    assert output.status == 1
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_what_only_reads_runs_nothing(
     folder = hostile.parent
     monkeypatch.setenv("KDYNO_STORE", f"sqlite:///{folder}/store.db")
     places = {"RUN": sent(hostile).name, "SITE": folder / "site"}
-    said = kdyno(*(places.get(word, word) for word in words))
-    assert not (folder / "mark").exists(), said
-    assert "Traceback" not in said.err
+    output = kdyno(*(places.get(word, word) for word in words))
+    assert not (folder / "mark").exists(), output
+    assert "Traceback" not in output.err
 
 
 @pytest.mark.slow

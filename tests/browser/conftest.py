@@ -58,7 +58,7 @@ def browser() -> Iterator[Any]:
     needed.need("chromium")
     with sync_playwright() as engine:
         flags = ["--no-sandbox", "--disable-gpu"]
-        chromium = engine.chromium.launch(executable_path=needed.found("chromium"), args=flags)
+        chromium = engine.chromium.launch(executable_path=needed.path_of("chromium"), args=flags)
         yield chromium
         chromium.close()
 
@@ -127,6 +127,6 @@ def opened(visit: Visit, pages: dict[str, Path]) -> Callable[..., Any]:
 
     def go(name: str, width: int = 1280, scheme: str = "light") -> Any:
         address = pages[name].as_uri()
-        return visit(address, lambda it: it.url.startswith((address, "blob:")), width, scheme)
+        return visit(address, lambda value: value.url.startswith((address, "blob:")), width, scheme)
 
     return go

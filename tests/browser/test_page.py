@@ -23,13 +23,13 @@ def rgb(colour: str) -> str:
 
 
 def ground(page: Any) -> str:
-    found: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    return found
+    result: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return result
 
 
 def effects(page: Any) -> list[str]:
-    found: list[str] = page.locator(f"{ROWS}:visible td.effect").all_inner_texts()
-    return found
+    results: list[str] = page.locator(f"{ROWS}:visible td.effect").all_inner_texts()
+    return results
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -52,9 +52,9 @@ def test_marks_are_as_many_as_the_data(
     opened: Any, name: str, evidences: dict[str, Evidence]
 ) -> None:
     page = opened(name)
-    found = evidences[name]
-    measured = [effect for effect in found.verdict.effects if effect.ratio is not None]
-    assert page.locator(ROWS).count() == len(found.verdict.effects)
+    result = evidences[name]
+    measured = [effect for effect in result.verdict.effects if effect.ratio is not None]
+    assert page.locator(ROWS).count() == len(result.verdict.effects)
     # Every dot of the dot charts is a filled path that is neither axis nor band.
     words = ("faster", "slower", "equivalent", "inconclusive")
     dots = [f'.effects .drawing path[fill="var(--{word})"]' for word in words]
@@ -63,11 +63,11 @@ def test_marks_are_as_many_as_the_data(
         "[...document.querySelectorAll('.strip')].map(svg => [...svg.querySelectorAll('.dots')]"
         ".reduce((sum, path) => sum + path.getAttribute('d').split('M').length - 1, 0))"
     )
-    baseline, *others = found.variants
+    baseline, *others = result.variants
     assert points == [
-        len(found.points[case.suite, case.case, baseline])
-        + len(found.points[case.suite, case.case, other])
-        for case in found.cases
+        len(result.points[case.suite, case.case, baseline])
+        + len(result.points[case.suite, case.case, other])
+        for case in result.cases
         for other in others
     ]
 
@@ -94,15 +94,15 @@ def test_sorting_by_pointer_and_by_keyboard(opened: Any, evidences: dict[str, Ev
     page = opened("demo")
     ratios = sorted(effect.ratio or 0.0 for effect in evidences["demo"].verdict.effects)
     head = page.locator("#effects-table thead th", has_text="Effect")
-    shown = "els => els.map(el => Number(el.dataset.v))"
+    text = "els => els.map(el => Number(el.dataset.v))"
     cells = page.locator(f"{ROWS} td.effect")
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "descending"
-    assert cells.evaluate_all(shown) == pytest.approx(ratios[::-1])
+    assert cells.evaluate_all(text) == pytest.approx(ratios[::-1])
     head.locator("button").focus()
     page.keyboard.press("Enter")
     assert head.get_attribute("aria-sort") == "ascending"
-    assert cells.evaluate_all(shown) == pytest.approx(ratios)
+    assert cells.evaluate_all(text) == pytest.approx(ratios)
     page.locator("#effects-table thead button", has_text="Case").click()
     assert head.get_attribute("aria-sort") is None
     names = page.locator(f"{ROWS} th").evaluate_all("els => els.map(el => el.dataset.v)")
@@ -120,16 +120,16 @@ def test_cells_without_a_figure_sort_last(opened: Any) -> None:
 def test_filtering(opened: Any, evidences: dict[str, Evidence]) -> None:
     page = opened("demo")
     form = page.locator('.filters[data-for="effects-table"]')
-    told = form.locator("output")
-    assert told.inner_text() == "36 of 36"
+    message = form.locator("output")
+    assert message.inner_text() == "36 of 36"
     form.locator('[data-facet="verdict"]').select_option("slower")
     slower = [effect for effect in evidences["demo"].verdict.effects if effect.verdict == "slower"]
-    assert told.inner_text() == f"{len(slower)} of 36"
+    assert message.inner_text() == f"{len(slower)} of 36"
     assert len(effects(page)) == len(slower)
     form.locator("[data-search]").fill("fio case-2")
-    assert told.inner_text() == "1 of 36"
+    assert message.inner_text() == "1 of 36"
     form.locator("[data-search]").fill("nothing has this name")
-    assert told.inner_text() == "0 of 36" and effects(page) == []
+    assert message.inner_text() == "0 of 36" and effects(page) == []
     panels = page.locator('.filters[data-for="panels"]')
     panels.locator('[data-facet="variant"]').select_option("other")
     assert page.locator(".panel:visible").count() == 9
@@ -156,13 +156,13 @@ def test_all_controls_are_reached_by_tab(opened: Any, by_tab: Any) -> None:
 
 def test_arrow_keys_walk_through_the_boots(opened: Any, evidences: dict[str, Evidence]) -> None:
     page = opened("demo")
-    found = evidences["demo"]
-    first = found.cases[0]
+    result = evidences["demo"]
+    first = result.cases[0]
     points = sorted(
         (
             point
             for variant in ("stock", "mine")
-            for point in found.points[first.suite, first.case, variant]
+            for point in result.points[first.suite, first.case, variant]
         ),
         key=lambda point: point.boot.position,
     )

@@ -55,16 +55,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def summaries(folder: Path) -> list[Summary]:
     from kdyno.store.run import list_runs
 
-    found = [summarize(run)[0] for run in list_runs(folder / "runs")]
-    return sorted(found, key=lambda it: it.created)
+    results = [summarize(run)[0] for run in list_runs(folder / "runs")]
+    return sorted(results, key=lambda value: value.created)
 
 
 Shown = Callable[..., Any]
 
 
 @pytest.fixture
-def shown(visit: Shown, folder: Path) -> Shown:
-    """``shown("index.html", width=390)``: a page of the files, which asks for pages of the site
+def opened(visit: Shown, folder: Path) -> Shown:
+    """``opened("index.html", width=390)``: a page of the files, which asks for pages of the site
     alone."""
     home = (folder / "site").as_uri()
 
@@ -81,9 +81,9 @@ def shown(visit: Shown, folder: Path) -> Shown:
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["index.html", "history.html", "history/nightly.html"])
 def test_opens_without_a_word(
-    shown: Shown, name: str, width: int, scheme: str, tmp_path: Path
+    opened: Shown, name: str, width: int, scheme: str, tmp_path: Path
 ) -> None:
-    page = shown(name, width, scheme)
+    page = opened(name, width, scheme)
     assert ground(page) == rgb(COLOURS["ground"][scheme == "dark"])
     root = "document.documentElement"
     assert page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
@@ -91,10 +91,10 @@ def test_opens_without_a_word(
     page.screenshot(path=place / f"site-{name.replace('/', '-')}-{width}-{scheme}.png")
 
 
-def test_the_list_sorts_and_filters(shown: Shown, summaries: list[Summary]) -> None:
-    page = shown("index.html")
-    told = page.locator(".filters output")
-    assert told.inner_text() == "23 of 23" and page.locator(ROWS).count() == 23
+def test_the_list_sorts_and_filters(opened: Shown, summaries: list[Summary]) -> None:
+    page = opened("index.html")
+    message = page.locator(".filters output")
+    assert message.inner_text() == "23 of 23" and page.locator(ROWS).count() == 23
     begun = page.locator("#runs-table thead th", has_text="Begun")
     begun.locator("button").focus()
     page.keyboard.press("Enter")
@@ -103,16 +103,19 @@ def test_the_list_sorts_and_filters(shown: Shown, summaries: list[Summary]) -> N
     dates = page.locator(column).evaluate_all("els => els.map(el => el.dataset.v)")
     assert dates == sorted(dates)
     page.locator('[data-facet="state"]').select_option("damaged")
-    assert told.inner_text() == "1 of 23"
+    assert message.inner_text() == "1 of 23"
     page.locator('[data-facet="state"]').select_option("")
     page.locator('[data-facet="experiment"]').select_option("nightly")
-    assert told.inner_text() == f"{sum(it.experiment == 'nightly' for it in summaries)} of 23"
+    assert (
+        message.inner_text()
+        == f"{sum(summary.experiment == 'nightly' for summary in summaries)} of 23"
+    )
     page.locator("[data-search]").fill("7.10.0")
-    assert told.inner_text() == "8 of 23"
+    assert message.inner_text() == "8 of 23"
 
 
-def test_from_the_list_to_a_report_and_back(shown: Shown) -> None:
-    page = shown("index.html")
+def test_from_the_list_to_a_report_and_back(opened: Shown) -> None:
+    page = opened("index.html")
     page.locator(f"{ROWS} th a", has_text="-nightly-").first.click()
     page.wait_for_url("**/runs/*.html")
     assert page.locator("h1").inner_text() == "Is it faster?"
@@ -120,28 +123,28 @@ def test_from_the_list_to_a_report_and_back(shown: Shown) -> None:
     page.wait_for_url("**/index.html")
 
 
-def test_history_marks_are_as_many_as_the_data(shown: Shown, summaries: list[Summary]) -> None:
-    found: list[Series] = [it for it in series_of(summaries) if it.experiment == "nightly"]
-    page = shown("history/nightly.html")
+def test_history_marks_are_as_many_as_the_data(opened: Shown, summaries: list[Summary]) -> None:
+    results: list[Series] = [each for each in series_of(summaries) if each.experiment == "nightly"]
+    page = opened("history/nightly.html")
     counts = (
         "[...document.querySelectorAll('.strip')].map(svg => "
         "[...svg.querySelectorAll('path.%s')].reduce("
         "(sum, path) => sum + path.getAttribute('d').split('M').length - 1, 0))"
     )
-    assert page.evaluate(counts % "dots") == [len(it.marks) for it in found] == [18] * 6
-    assert page.evaluate(counts % "change") == [len(it.changes) for it in found]
-    assert sum(len(it.changes) for it in found) >= 4
-    assert page.evaluate(counts % "level") == [len(it.levels) for it in found]
-    spans = [sum(mark.low is not None for mark in it.marks) for it in found]
+    assert page.evaluate(counts % "dots") == [len(each.marks) for each in results] == [18] * 6
+    assert page.evaluate(counts % "change") == [len(each.changes) for each in results]
+    assert sum(len(each.changes) for each in results) >= 4
+    assert page.evaluate(counts % "level") == [len(each.levels) for each in results]
+    spans = [sum(mark.low is not None for mark in each.marks) for each in results]
     assert page.evaluate(counts % "spans") == spans
-    assert page.locator(".changes li").count() == sum(len(it.changes) for it in found)
+    assert page.locator(".changes li").count() == sum(len(each.changes) for each in results)
 
 
-def test_arrow_keys_walk_through_the_runs(shown: Shown, summaries: list[Summary]) -> None:
+def test_arrow_keys_walk_through_the_runs(opened: Shown, summaries: list[Summary]) -> None:
     nightly = [
         summary for summary in summaries if summary.experiment == "nightly" and summary.scores
     ]
-    page = shown("history/nightly.html")
+    page = opened("history/nightly.html")
     page.locator(".strip").first.focus()
     tip = page.locator("#tip")
     for key, run in (("ArrowRight", nightly[0]), ("ArrowRight", nightly[1]), ("End", nightly[-1])):
@@ -153,8 +156,8 @@ def test_arrow_keys_walk_through_the_runs(shown: Shown, summaries: list[Summary]
     assert not tip.is_visible()
 
 
-def test_the_table_of_series_leads_to_its_chart(shown: Shown) -> None:
-    page = shown("history.html")
+def test_the_table_of_series_leads_to_its_chart(opened: Shown) -> None:
+    page = opened("history.html")
     page.locator('[data-facet="experiment"]').select_option("nightly")
     page.locator('[data-facet="measure"]').select_option("effect")
     page.locator("#series-table tbody tr:visible a").first.click()
@@ -164,13 +167,13 @@ def test_the_table_of_series_leads_to_its_chart(shown: Shown) -> None:
     )
 
 
-def test_all_controls_are_reached_by_tab(shown: Shown, by_tab: Any) -> None:
-    wanted, reached = by_tab(shown("history/nightly.html"))
+def test_all_controls_are_reached_by_tab(opened: Shown, by_tab: Any) -> None:
+    wanted, reached = by_tab(opened("history/nightly.html"))
     assert reached >= wanted > 10
 
 
-def test_dark_by_switch_holds_on_the_other_pages(shown: Shown) -> None:
-    page = shown("index.html")
+def test_dark_by_switch_holds_on_the_other_pages(opened: Shown) -> None:
+    page = opened("index.html")
     page.locator("#theme").click()
     page.locator("nav a", has_text="History").click()
     page.wait_for_url("**/history.html")
@@ -191,7 +194,7 @@ def test_served_pages_take_in_news(browser: Any, tmp_path: Path) -> None:
         wrong: list[str] = []
         try:
             page = context.new_page()
-            page.on("console", lambda said: wrong.append(said.text))
+            page.on("console", lambda message: wrong.append(message.text))
             page.on("pageerror", lambda error: wrong.append(str(error)))
             page.clock.install()
             with page.expect_response("**/edition"):

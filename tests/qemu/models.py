@@ -40,12 +40,12 @@ class Expected:
 
 def _expected(processes: Sequence[Process], warm: int, total: int) -> Expected:
     shares, away = [], []
-    for it in processes:
-        ran = [tick for tick in it.ran if tick >= warm]
+    for process in processes:
+        ran = [tick for tick in process.ran if tick >= warm]
         shares.append(len(ran) / (total - warm))
         ends = [warm - 1, *ran, total]
         away.append(max(later - before - 1 for before, later in itertools.pairwise(ends)))
-    return Expected(tuple(shares), tuple(it * TICK_S for it in away))
+    return Expected(tuple(shares), tuple(each * TICK_S for each in away))
 
 
 def bsd(nices: Sequence[int], warm_s: float, seconds: float) -> Expected:
@@ -54,11 +54,11 @@ def bsd(nices: Sequence[int], warm_s: float, seconds: float) -> Expected:
     warm, total = round(warm_s / TICK_S), round((warm_s + seconds) / TICK_S)
     load, order, running = 0.0, float(len(processes)), processes[0]
 
-    def band(it: Process) -> int:
-        return min(223, 180 + it.nice + min(36, int(it.use_s * 16))) // 4
+    def band(each: Process) -> int:
+        return min(223, 180 + each.nice + min(36, int(each.use_s * 16))) // 4
 
     def first(waiting: Sequence[Process]) -> Process:
-        return min(waiting, key=lambda it: (band(it), it.key))
+        return min(waiting, key=lambda value: (band(value), value.key))
 
     running.ticks = 10
     for tick in range(total):
@@ -69,8 +69,8 @@ def bsd(nices: Sequence[int], warm_s: float, seconds: float) -> Expected:
         if now % 500 == 0:
             load = load * 1884 / 2048 + len(processes) * (1 - 1884 / 2048)
         if now % 100 == 0:
-            for it in processes:
-                it.use_s *= 2 * load / (2 * load + 1)
+            for one in processes:
+                one.use_s *= 2 * load / (2 * load + 1)
         if running.ticks and now % 100:
             continue
         waiting = [process for process in processes if process is not running]
@@ -98,30 +98,30 @@ def ule(nices: Sequence[int], warm_s: float, seconds: float) -> Expected:
     insert = remove = 64
     running, queue = processes[0], list(processes[1:])
 
-    def key_of(it: Process, tick: int) -> int:
-        recent = sum(1 for when in it.ran if when > tick - 1000)
+    def key_of(each: Process, tick: int) -> int:
+        recent = sum(1 for when in each.ran if when > tick - 1000)
         use = min(31, int(32 * recent / max(100, min(1000, tick))))
-        later = 64 * (20 + it.nice + use) // 72
+        later = 64 * (20 + each.nice + use) // 72
         return min(insert + later, remove + 63)
 
-    for it in queue:
-        it.key = key_of(it, 100)
+    for one in queue:
+        one.key = key_of(one, 100)
     for tick in range(total):
         running.ran.append(tick)
         if insert == remove:
             insert += 1
-        if insert != remove and min(it.key for it in queue) > remove:
+        if insert != remove and min(each.key for each in queue) > remove:
             remove = insert
         running.ticks += 1
         if running.ticks < slice_ticks:
             continue
         running.ticks = 0
-        best = min(queue, key=lambda it: it.key)  # of equal ones the first that came
+        best = min(queue, key=lambda value: value.key)  # of equal ones the first that came
         running.key = key_of(running, tick + 1)
         if best.key <= running.key:
             queue.remove(best)
             queue.append(running)
             running = best
-        if insert != remove and min(it.key for it in queue) > remove:
+        if insert != remove and min(each.key for each in queue) > remove:
             remove = insert
     return _expected(processes, warm, total)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import attacker
 import pytest
-from attacker import assert_honest, assert_rights, said
+from attacker import assert_honest, assert_rights, results_of
 from booting import booted, case, command
 from descendants import adopt
 from real_kernels import built_kernels
@@ -50,31 +50,33 @@ def attacked(image: Image, folder: Path, *words: str) -> Outcome:
 def test_no_way_leads_to_the_first_process_a_device_or_a_mount(stock: Image, attack: Path) -> None:
     outcome = attacked(stock, attack)
     assert_honest(outcome)
-    found = said(outcome)
+    results = results_of(outcome)
     # The first process gets no signal that it has not asked for: these two do nothing to it.
-    assert {way for way, came in found.items() if came == "done"} == {"kill init", "stop init"}
-    assert found["make a node"] == found["mount hostfs"] == found["mount devtmpfs"] == "EPERM"
-    assert found["unmount /proc"] == found["user namespace"] == found["trace init"] == "EPERM"
-    assert found["mem of init"] == found["mem of the harness"] == "EACCES"
+    assert {way for way, came in results.items() if came == "done"} == {"kill init", "stop init"}
+    assert results["make a node"] == results["mount hostfs"] == results["mount devtmpfs"] == "EPERM"
+    assert results["unmount /proc"] == results["user namespace"] == results["trace init"] == "EPERM"
+    assert results["mem of init"] == results["mem of the harness"] == "EACCES"
     # What records and disk go by, and what a native kernel has besides. The console stays open:
     # nobody believes what is written there.
-    devices = {way: came for way, came in found.items() if way.startswith(("/dev/", "/proc/kcore"))}
+    devices = {
+        way: came for way, came in results.items() if way.startswith(("/dev/", "/proc/kcore"))
+    }
     assert {"/dev/hvc0", "/dev/vport0p1", "/dev/vda", "/dev/mem"} <= set(devices)
     assert set(devices.values()) <= {"ENOENT", "ENODEV"}, devices
-    assert found["replace /dev/null"] == "EROFS" and found["make / writable"] == "EPERM"
+    assert results["replace /dev/null"] == "EROFS" and results["make / writable"] == "EPERM"
 
 
 def test_a_case_has_the_rights_that_it_has_under_user_mode_linux(
     stock: Image, attack: Path
 ) -> None:
-    assert_rights(said(attacked(stock, attack)))
+    assert_rights(results_of(attacked(stock, attack)))
 
 
 def test_no_record_can_be_forged(stock: Image, attack: Path) -> None:
     outcome = attacked(stock, attack, "forge")
     assert_honest(outcome)
-    found = said(outcome)
-    assert found["secret"] == "not found"
+    results = results_of(outcome)
+    assert results["secret"] == "not found"
 
 
 def test_a_shared_folder_whose_links_change_shows_nothing_else(

@@ -44,12 +44,12 @@ Modules = tuple[tuple[str, bytes], ...]
 
 @functools.cache
 def of_image(package: str) -> functools.partial[Modules]:
-    known: dict[tuple[str, ...], Modules] = {}
+    expected: dict[tuple[str, ...], Modules] = {}
 
     def needed(names: tuple[str, ...]) -> Modules:
-        if names not in known:
-            known[names] = installed.needed(fetched(package), names)
-        return known[names]
+        if names not in expected:
+            expected[names] = installed.needed(fetched(package), names)
+        return expected[names]
 
     return functools.partial(needed)
 
@@ -61,12 +61,12 @@ def counts(package: str) -> list[tuple[tuple[int, int], ...]]:
     assert outcome.transcript.hello is not None
     assert outcome.transcript.hello.release == fetched(package).version
     assert b"WARNING" not in outcome.console, outcome.console
-    found = []
+    results = []
     for number in range(len(SIX)):
         sample = outcome.transcript.result(number)
         assert isinstance(sample, Sample), sample
-        found.append(tuple(sample.reps))
-    return found
+        results.append(tuple(sample.reps))
+    return results
 
 
 @pytest.mark.parametrize("package", ["linux-image-amd64", "linux-image-6.12-amd64"])
@@ -104,5 +104,5 @@ def test_functions_are_named_though_the_package_has_no_symbols(package: str) -> 
     # The one loadable part of code begins at 2 MiB of the file, at its own address.
     code = head[0x200000 + start - 0xFFFFFFFF81000000 :][:8]
     assert b"\x0f\x01\xf8" in code  # swapgs
-    texts = [it.instruction for it in _disassembled(image, "entry_SYSCALL_64")]
+    texts = [each.instruction for each in _disassembled(image, "entry_SYSCALL_64")]
     assert "swapgs" in texts[:3]

@@ -20,10 +20,10 @@ from real_kernels import built_kernels
 from kdyno.experiment.model import SuiteUse
 from kdyno.kernels.image import Image
 from kdyno.machines import emulator
-from kdyno.machines.emulator import TALLY, library
+from kdyno.machines.emulator import TALLY, Plugin, library
 from kdyno.machines.guest import guest_program
 from kdyno.machines.machine import Outcome
-from kdyno.machines.qemu import Chance, Tallying
+from kdyno.machines.qemu import Chance
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, bench_of, plan_of
 from kdyno.measure.builder import Built
@@ -100,7 +100,7 @@ def test_counts_agree_to_the_last_digit_in_and_outside_the_sandbox(stock: Image)
     assert counts(booted(stock, *job, sandboxed=False)) == first
     assert all(len(parts) == 400 for parts in first)
     # Another memory, and instructions of 2 ns: ticks fall elsewhere, and no other part changes.
-    number = next(it for it in range(1, 99) if Chance.of(it).shift)
+    number = next(number for number in range(1, 99) if Chance.of(number).shift)
     other = counts(booted(stock, *job, draw=number))
     assert other != first
     for mine, parts in zip(other, first, strict=True):
@@ -150,7 +150,7 @@ def test_41_instructions_are_found_exactly_and_nowhere_else(built: Built, tmp_pa
         effect.case: (effect.value or 0) - (effect.baseline_value or 0)
         for effect in verdict.effects
     }
-    assert {name: round(it, 3) for name, it in more.items()} == {
+    assert {name: round(value, 3) for name, value in more.items()} == {
         "syscall": 0.0, "pipe": 41.0, "fscopy-1024": 0.0, "dhry2reg": 0.0,
     }  # fmt: skip
     assert all(effect.exact for effect in verdict.effects)
@@ -174,8 +174,8 @@ def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
     """In the run's verdict, its report, and instruction by instruction."""
     own = ("--runs", tmp_path)
     kdyno("run", EXPERIMENT, *own, "--case", "pipe", "--case", "fscopy-1024")
-    found = json.loads(kdyno("profile", "last", *own, "--method", "count", "--json", "-"))
-    stock, mine = (it for it in found["counts"] if it["case"] == "pipe")
+    data = json.loads(kdyno("profile", "last", *own, "--method", "count", "--json", "-"))
+    stock, mine = (each for each in data["counts"] if each["case"] == "pipe")
     before, after = (
         {tuple(count["functions"]): count["instructions"] for count in counts["chains"]}
         for counts in (stock, mine)
@@ -191,7 +191,7 @@ def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
 
     (file,) = tmp_path.glob("*/verdict.json")
     verdict = Verdict.from_json(file.read_bytes())
-    pipe, files = sorted(verdict.effects, key=lambda it: it.case == "fscopy-1024")
+    pipe, files = sorted(verdict.effects, key=lambda value: value.case == "fscopy-1024")
     counted = (pipe.value or 0) - (pipe.baseline_value or 0)
     explained = sum(function.value - function.baseline_value for function in pipe.functions)
     assert explained / counted == pytest.approx(1.0, abs=1e-4)
@@ -200,18 +200,20 @@ def test_the_41_are_in_one_function_of_one_chain_and_the_sum_is_theirs(
     assert "anon_pipe_write" in kdyno("report", "last", *own)
 
     words = ("--annotate", "anon_pipe_write", "--json", "-")
-    (shown,) = json.loads(kdyno("profile", "last", *own, *words))["annotated"]
-    added = [row["variant"] for row in shown["rows"] if row["baseline"] is None]
-    assert [(it["instruction"], it["executions"]) for it in added] == [("nop", 1.0)] * 41
-    both = [row["baseline"] for row in shown["rows"] if row["baseline"] is not None]
-    assert sum(it["executions"] for it in both) == pytest.approx(110.0, abs=1e-3)
+    (tables,) = json.loads(kdyno("profile", "last", *own, *words))["annotated"]
+    added = [row["variant"] for row in tables["rows"] if row["baseline"] is None]
+    assert [(each["instruction"], each["executions"]) for each in added] == [("nop", 1.0)] * 41
+    both = [row["baseline"] for row in tables["rows"] if row["baseline"] is not None]
+    assert sum(each["executions"] for each in both) == pytest.approx(110.0, abs=1e-3)
 
 
 def test_a_command_of_the_hosts_is_counted_with_program_and_kernel_apart(stock: Image) -> None:
     sort = command("sort", "-n", "/usr/share/common-licenses/GPL-3", operations=5)
     jobs = (case("pipe"), sort)
-    tally = Tallying(library(TALLY, cache_root(), emulator.find()), 1 << 63)
-    outcome = booted(stock, *jobs, tally=tally)
+    counter = library(TALLY, cache_root(), emulator.find())
+    output = os.fdopen(os.memfd_create("tally"), "w+b")
+    plugin = Plugin(counter, output, f"kernel {1 << 63}\n".encode())
+    outcome = booted(stock, *jobs, plugin=plugin, tally=True)
     # The plugin changes nothing; beside the host's files a part may have a tick more.
     assert min(counts(outcome)[0]) == min(counts(booted(stock, *jobs))[0])
     result = sample(outcome, 1)
@@ -325,17 +327,17 @@ cases = ["write-4k"]
     file = tmp_path / "programs.toml"
     text = text[:head] + suites + text[tail:] + "insist = true\nmax_boots = 2\n"
     file.write_text(text.replace('"128M"', '"256M"'))
-    found = tmp_path / "verdict.json"
+    path = tmp_path / "verdict.json"
     line = [sys.executable, "-m", "kdyno", "run", file, "--quick", "--runs", tmp_path / "runs"]
     done = subprocess.run(
-        [*line, "--json", found], capture_output=True, text=True, timeout=600, cwd=tmp_path
+        [*line, "--json", path], capture_output=True, text=True, timeout=600, cwd=tmp_path
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    verdict = json.loads(found.read_text())
-    effects = {it["case"]: it for it in verdict["effects"]}
+    verdict = json.loads(path.read_text())
+    effects = {each["case"]: each for each in verdict["effects"]}
     assert {effect["unit"] for effect in effects.values()} == {"instructions/operation"}
     assert all(1e6 < effect["value"] < 1e10 for effect in effects.values())
-    first, second = [it["text"] for it in verdict["flags"] if it["kind"] == "not-decided"]
+    first, second = [each["text"] for each in verdict["flags"] if each["kind"] == "not-decided"]
     assert "hackbench/pipes: how often" in first and "fio/write-4k: it waits" in second
 
 
@@ -373,8 +375,8 @@ def bench() -> Bench:
 def test_guests_take_turns_and_those_that_are_frozen_stand_still(bench: Bench) -> None:
     effort = {("unixbench", "pipe"): 0.05, ("run", "loop"): 0.2}
     plans = [plan_of(bench, name, turns=True, draw=7) for name in NAMES]
-    found = turns.measure(bench, plans, "1:0", first_index=0, effort=effort)
-    boots = [record for record, _ in found]
+    result = turns.measure(bench, plans, "1:0", first_index=0, effort=effort)
+    boots = [record for record, _ in result]
     for boot in boots:
         assert boot.ok, boot.host
         assert [sample.interleave for sample in boot.samples] == ["turns", "frozen"]

@@ -40,12 +40,12 @@ def counted(image: Image, word_bits: int = 0) -> list[float]:
     """Instructions of an operation of each case of JOB: what most parts agree in, or the least."""
     outcome = booted(image, *JOB, word_bits=word_bits)
     assert outcome.host.status == "ok", outcome.host
-    found = []
+    results = []
     for number in range(len(JOB)):
         sample = outcome.transcript.result(number)
         assert isinstance(sample, Sample), sample
-        found.append(min(ns / operations for operations, ns in sample.reps))
-    return found
+        results.append(min(ns / operations for operations, ns in sample.reps))
+    return results
 
 
 def test_each_kernel_boots_with_each_program(i386: Image, x86_64: Image) -> None:

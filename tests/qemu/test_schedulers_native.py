@@ -60,8 +60,8 @@ def contended(
     }
 
 
-def shares(found: dict[str, list[float]]) -> list[float]:
-    return [it / sum(found["work"]) for it in found["work"]]
+def shares(results: dict[str, list[float]]) -> list[float]:
+    return [each / sum(results["work"]) for each in results["work"]]
 
 
 FIVE_SECONDS = ("--period-us", "5000000")
@@ -70,9 +70,9 @@ FIVE_SECONDS = ("--period-us", "5000000")
 
 def test_all_stand_on_one_kernel_and_are_told_apart(built: Built) -> None:
     assert len({image.digest for image in built.images.values()}) == 1
-    made = {name: image.scheduler for name, image in built.images.items()}
-    assert made["fair"] is None
-    named = {name: it.name for name, it in made.items() if it is not None}
+    result = {name: image.scheduler for name, image in built.images.items()}
+    assert result["fair"] is None
+    named = {name: value.name for name, value in result.items() if value is not None}
     assert named == {"fifo": "fifo", "4bsd": "4bsd", "ule": "ule"}
 
 
@@ -82,17 +82,17 @@ def test_counts_repeat_to_the_last_digit_under_each(built: Built) -> None:
         first, second = (booted(built.images[name], *job) for _ in range(2))
         assert first.host.status == "ok", first.host
         for number in range(2):
-            one, other = (it.transcript.result(number) for it in (first, second))
+            one, other = (each.transcript.result(number) for each in (first, second))
             assert isinstance(one, Sample) and isinstance(other, Sample)
             assert one.reps == other.reps
 
 
 def test_first_come_first_served(built: Built) -> None:
     # Who wakes up waits for the rest of the running one's two ticks, and for the other's.
-    found = contended(built.images["fifo"], "median", "2", "--period-us", "35000", operations=90)
-    assert shares(found) == pytest.approx([0.5, 0.5], abs=0.1)
-    assert all(20.0 <= it / 1e6 <= 40.0 + WORK_MS for it in found["waits_ns"])
-    assert all(it / 1e6 == pytest.approx(20.0, abs=WORK_MS) for it in found["away_ns"])
+    data = contended(built.images["fifo"], "median", "2", "--period-us", "35000", operations=90)
+    assert shares(data) == pytest.approx([0.5, 0.5], abs=0.1)
+    assert all(20.0 <= each / 1e6 <= 40.0 + WORK_MS for each in data["waits_ns"])
+    assert all(each / 1e6 == pytest.approx(20.0, abs=WORK_MS) for each in data["away_ns"])
 
 
 NICES = ((0, 0), (0, 10), (0, 19), (0, 5, 10))
@@ -110,10 +110,10 @@ def test_shares_by_nice_and_the_longest_wait(
     nices: tuple[int, ...],
 ) -> None:
     words = ("--nice", ",".join(map(str, nices)))
-    found = contended(built.images[name], "median", str(len(nices)), *words, *FIVE_SECONDS)
+    data = contended(built.images[name], "median", str(len(nices)), *words, *FIVE_SECONDS)
     expected = design(nices, 5, 5)
-    assert shares(found) == pytest.approx(list(expected.shares), abs=0.04)
-    for away, longest_s in zip(found["away_ns"], expected.away_s, strict=True):
+    assert shares(data) == pytest.approx(list(expected.shares), abs=0.04)
+    for away, longest_s in zip(data["away_ns"], expected.away_s, strict=True):
         # Who never runs, as some do under 4bsd, is away for as long as anybody looks.
         never = name == "4bsd" and longest_s > 4
         assert never or away / 1e9 == pytest.approx(longest_s, abs=turn_s)
@@ -122,8 +122,8 @@ def test_shares_by_nice_and_the_longest_wait(
 def test_who_mostly_sleeps_never_waits_under_either(built: Built) -> None:
     for name in ("4bsd", "ule"):
         words = ("median", "3", "--period-us", "20000")
-        found = contended(built.images[name], *words, operations=450)
-        assert max(found["waits_ns"]) / 1e6 < WORK_MS, name
+        data = contended(built.images[name], *words, operations=450)
+        assert max(data["waits_ns"]) / 1e6 < WORK_MS, name
 
 
 def test_an_interactive_process_waits_under_4bsd_as_computed_and_not_under_ule(
@@ -132,7 +132,7 @@ def test_an_interactive_process_waits_under_4bsd_as_computed_and_not_under_ule(
     # It wants a fifth of the CPU among three that want all: 0.2 each is less than a fair share, so
     # by use it is in a better band only while it has used 250 ms less than the others.
     words = ("max", "3", "--period-us", "40000", "--burst", "120")
-    bsd, ule = (contended(built.images[it], *words, operations=450) for it in ("4bsd", "ule"))
+    bsd, ule = (contended(built.images[each], *words, operations=450) for each in ("4bsd", "ule"))
     assert max(ule["waits_ns"]) / 1e6 < WORK_MS
     assert 20.0 < max(bsd["waits_ns"]) / 1e6 <= 300.0 + WORK_MS
 
@@ -141,28 +141,28 @@ def test_pinned_processes_stay_where_they_are(built: Built) -> None:
     # Not how much each gets: the CPUs run one after the other, and time passes for both.
     for name in ("fifo", "4bsd", "ule"):
         words = ("median", "3", "--cpu", "0,0,1", "--period-us", "2000000")
-        found = contended(built.images[name], *words, cpus=2)
-        assert found["moves"] == [0, 0, 0], name
-        assert all(it > 0 for it in found["work"]), name
+        data = contended(built.images[name], *words, cpus=2)
+        assert data["moves"] == [0, 0, 0], name
+        assert all(each > 0 for each in data["work"]), name
 
 
 def test_ule_moves_one_a_second_from_the_loaded_cpu_and_4bsd_whoever_is_next(
     built: Built,
 ) -> None:
     words = ("median", "3", *FIVE_SECONDS)
-    ule, bsd = (contended(built.images[it], *words, cpus=2) for it in ("ule", "4bsd"))
+    ule, bsd = (contended(built.images[each], *words, cpus=2) for each in ("ule", "4bsd"))
     assert 3 <= sum(ule["moves"]) <= 7
     # One queue for both CPUs: turns of 100 ms, each mostly on another CPU than the last.
     assert sum(bsd["moves"]) > 15
-    assert all(it > 0 for it in bsd["moves"])
+    assert all(each > 0 for each in bsd["moves"])
 
 
 def test_a_cpu_with_nothing_to_do_takes_over_work(built: Built) -> None:
     # Both are on CPU 0 for a second, then either may run on CPU 1, which is idle.
     for name in ("fifo", "4bsd", "ule"):
         words = ("median", "2", "--cpu", "0,0", "--free", "2", "--period-us", "2000000")
-        found = contended(built.images[name], *words, cpus=2)
-        assert sum(found["moves"]) > 0, name
+        data = contended(built.images[name], *words, cpus=2)
+        assert sum(data["moves"]) > 0, name
 
 
 @pytest.mark.parametrize("name", ["fifo", "4bsd", "ule"])
@@ -170,21 +170,21 @@ def test_on_four_cpus_who_is_pinned_has_its_own_and_two_share_the_last(
     built: Built, name: str
 ) -> None:
     words = ("median", "5", "--cpu", "0,1,2,3,3", "--period-us", "4000000")
-    found = contended(built.images[name], *words, cpus=4)
-    assert found["moves"] == [0] * 5
+    data = contended(built.images[name], *words, cpus=4)
+    assert data["moves"] == [0] * 5
     # Four seconds are 40 turns of 100 ms for the two that share. The emulated CPUs run one after
     # the other, so when the four seconds end some are a turn of the emulator ahead.
-    assert shares(found)[:3] == pytest.approx([1 / 4] * 3, abs=0.01)
-    assert shares(found)[3:] == pytest.approx([1 / 8] * 2, abs=0.03)
+    assert shares(data)[:3] == pytest.approx([1 / 4] * 3, abs=0.01)
+    assert shares(data)[3:] == pytest.approx([1 / 8] * 2, abs=0.03)
 
 
 def test_five_on_four_cpus_are_equal_under_4bsd_and_keep_their_cpus_under_ule(
     built: Built,
 ) -> None:
     words = ("median", "5", *FIVE_SECONDS)
-    ule, bsd = (contended(built.images[it], *words, cpus=4) for it in ("ule", "4bsd"))
+    ule, bsd = (contended(built.images[each], *words, cpus=4) for each in ("ule", "4bsd"))
     assert shares(bsd) == pytest.approx([1 / 5] * 5, abs=0.02)
-    assert all(it > 10 for it in bsd["moves"])
+    assert all(each > 10 for each in bsd["moves"])
     # Balancing moves one a second; who is alone has a CPU, who shares one has half of it.
     assert 3 <= sum(ule["moves"]) <= 7
     assert all(1 / 8 - 0.02 <= share <= 1 / 4 + 0.02 for share in shares(ule))
@@ -194,12 +194,12 @@ def test_three_cpus_with_nothing_to_do_take_one_each(built: Built) -> None:
     # All four are on CPU 0 for two seconds, then any CPU will do.
     for name in ("4bsd", "ule"):
         words = ("median", "4", "--cpu", "0,0,0,0", "--free", "2", "--period-us", "2000000")
-        found = contended(built.images[name], *words, cpus=4)
+        data = contended(built.images[name], *words, cpus=4)
         # One stays. Who leaves may go by the one queue of 4BSD, and so by another CPU, once.
-        assert sorted(map(bool, found["moves"])) == [False, True, True, True], name
-        assert sum(found["moves"]) <= (3 if name == "ule" else 6), name
+        assert sorted(map(bool, data["moves"])) == [False, True, True, True], name
+        assert sum(data["moves"]) <= (3 if name == "ule" else 6), name
         if name == "4bsd":  # two that shared a CPU to the end would have a fifth less
-            assert shares(found) == pytest.approx([1 / 4] * 4, abs=0.01)
+            assert shares(data) == pytest.approx([1 / 4] * 4, abs=0.01)
 
 
 @pytest.mark.parametrize("cpus", [1, 2])

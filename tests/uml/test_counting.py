@@ -55,9 +55,9 @@ class Table:
 
     def span(self, names: str) -> list[str]:
         """From the lowest of the functions to the end of the highest."""
-        found = [self.at[name] for name in names.split() if name in self.at]
-        end = self.starts[self.starts.index(max(found)) + 1]
-        return [hex(min(found)), hex(end)]
+        results = [self.at[name] for name in names.split() if name in self.at]
+        end = self.starts[self.starts.index(max(results)) + 1]
+        return [hex(min(results)), hex(end)]
 
 
 def traced(image: Image, job: Job, folder: Path) -> tuple[Counter[tuple[int, Copy]], bytes]:
@@ -88,11 +88,11 @@ def traced(image: Image, job: Job, folder: Path) -> tuple[Counter[tuple[int, Cop
     finally:
         os.close(results)
     assert done.returncode == 0, done.stdout + done.stderr
-    found: Counter[tuple[int, Copy]] = Counter()
+    rows: Counter[tuple[int, Copy]] = Counter()
     for line in (folder / "copies").read_text().splitlines():
         caller, size, to, at = map(int, line.split())
-        found[caller, Copy(size, to, at)] += 1
-    return found, (folder / FILE).read_bytes()
+        rows[caller, Copy(size, to, at)] += 1
+    return rows, (folder / FILE).read_bytes()
 
 
 def test_its_counts_are_exactly_those_of_a_debugger(counting: Image, tmp_path: Path) -> None:

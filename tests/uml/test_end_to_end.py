@@ -42,9 +42,9 @@ def test_a_delay_in_one_system_call_is_found_there_and_nowhere_else(
     # On a machine that other people load, a run may end undecided, but never with another claim.
     for seed in (1, 2, 3):
         verdict = measured(tmp_path, seed)
-        if (found := effects(verdict)["syscall"]) != "inconclusive":
+        if (rows := effects(verdict)["syscall"]) != "inconclusive":
             break
-    assert found == "slower", verdict.answer
+    assert rows == "slower", verdict.answer
     slow = next(effect for effect in verdict.effects if effect.case == "syscall")
     assert slow.ci is not None and slow.ci[1] < 1 and slow.ratio is not None
     assert slow.ci[0] <= slow.ratio <= slow.ci[1]
@@ -137,8 +137,8 @@ def test_a_killed_run_leaves_no_guest_and_goes_on_where_it_was(
 ) -> None:
     process = started(tmp_path)
     process.send_signal(kill)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == (-kill if kill == signal.SIGKILL else 130), told
+    _, message = process.communicate(timeout=60)
+    assert process.returncode == (-kill if kill == signal.SIGKILL else 130), message
     while kill == signal.SIGKILL and uml_processes():
         os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
     assert uml_processes() == []

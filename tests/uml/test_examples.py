@@ -56,8 +56,10 @@ def of_memcpy() -> list[str]:
     """Those that boot a kernel or time something on this machine, and need no file of the reader's
     but a distribution."""
     others = r"mine\.S|--from|--into|--verify|--paper|trace|experiments/| -- "
-    found = [it for it in lines() if re.match(r"kdyno lab memcpy (bench|histogram|tune) ", it)]
-    return [line for line in found if not re.search(others, line)]
+    results = [
+        line for line in lines() if re.match(r"kdyno lab memcpy (bench|histogram|tune) ", line)
+    ]
+    return [line for line in results if not re.search(others, line)]
 
 
 SHORTER = {
@@ -121,14 +123,14 @@ def blocks() -> list[tuple[str, str]]:
 
 def steps() -> list[tuple[str, str]]:
     """(command, what stands below it, "" where nothing does)."""
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     for language, text in blocks():
         if language == "sh":
             lines = text.splitlines()
-            found += [(line, "") for line in lines if re.match("kdyno (build|run|report)", line)]
+            results += [(line, "") for line in lines if re.match("kdyno (build|run|report)", line)]
         elif language == "text":
-            found[-1] = (found[-1][0], text)
-    return found
+            results[-1] = (results[-1][0], text)
+    return results
 
 
 def shape(text: str) -> list[str]:

@@ -45,23 +45,23 @@ class Person:
         return self.folder / "runs"
 
     def begins(self, *words: str | Path) -> subprocess.Popen[bytes]:
-        with (self.folder / "said").open("wb") as said:
+        with (self.folder / "output").open("wb") as message:
             process = subprocess.Popen(
                 [*KDYNO, "run", *map(str, words), "--runs", str(self.runs)],
                 env=self.environment,
-                stdout=said,
-                stderr=said,
+                stdout=message,
+                stderr=message,
                 preexec_fn=hearing,
             )
         self.running.append(process)
         return process
 
-    def said(self) -> str:
-        return (self.folder / "said").read_text(errors="replace")
+    def output(self) -> str:
+        return (self.folder / "output").read_text(errors="replace")
 
     def run(self) -> Run:
-        (found,) = list_runs(self.runs)
-        return found
+        (result,) = list_runs(self.runs)
+        return result
 
     def boots(self) -> list[BootRecord]:
         try:
@@ -71,10 +71,10 @@ class Person:
 
     def waits(self, what: str, ready: Callable[[], object]) -> None:
         def alive() -> object:
-            assert self.running[-1].poll() is None, self.said()
+            assert self.running[-1].poll() is None, self.output()
             return ready()
 
-        self.cluster.wait(f"{what}\n{self.said()}", alive)
+        self.cluster.wait(f"{what}\n{self.output()}", alive)
 
     def queue(self) -> list[str]:
         return self.cluster.do("squeue", "-h", "-r", "-o", "%j").split()
@@ -88,9 +88,9 @@ def person(tmp_path: Path) -> Iterator[Person]:
             f'[fleet]\npartition = "{slurm.PARTITION}"\nnodes = 2\nminutes = 60\nbeside = true\n'
         )
         own = {**cluster.environment, "XDG_CONFIG_HOME": str(tmp_path)}
-        found = Person(cluster, tmp_path, own)
-        yield found
-        for process in found.running:
+        result = Person(cluster, tmp_path, own)
+        yield result
+        for process in result.running:
             process.kill()
             process.wait()
 
@@ -110,7 +110,7 @@ def test_a_run_on_two_nodes_of_which_nothing_goes_well(
     # A node dies. What it had measured stays, and the other goes on.
     before = person.boots()
     person.cluster.kill("n1")
-    person.waits("the job that is lost", lambda: "(node_fail)" in person.said())
+    person.waits("the job that is lost", lambda: "(node_fail)" in person.output())
     person.cluster.start_node("n1")
 
     # The controller dies. Whoever goes on ends its jobs and keeps what they have measured.
@@ -124,26 +124,26 @@ def test_a_run_on_two_nodes_of_which_nothing_goes_well(
 
     # Ctrl-C ends its jobs and no others.
     begun.send_signal(signal.SIGINT)
-    assert begun.wait(slurm.LIMIT_S) == 130, person.said()
-    assert "its jobs are cancelled; `kdyno run --resume" in person.said()
+    assert begun.wait(slurm.LIMIT_S) == 130, person.output()
+    assert "its jobs are cancelled; `kdyno run --resume" in person.output()
     person.cluster.wait("its jobs to end", lambda: person.queue() == ["others"])
     manifest = person.run().manifest()
     assert (manifest.state, manifest.stopped) == ("interrupted", "interrupted by Ctrl-C")
     there = {boot.job.shard for boot in person.boots()}
-    assert {it.job.shard for it in before} <= there and len(there) < 2 * GROUPS
+    assert {each.job.shard for each in before} <= there and len(there) < 2 * GROUPS
 
     # To the end, and into the store.
     with postgres.server() as server:
         person.environment["KDYNO_STORE"] = store = server.database()
         begun = person.begins("--resume", person.run().name, "--push")
-        assert begun.wait(slurm.LIMIT_S) == 0, person.said()
-        run, found = person.run(), person.boots()
+        assert begun.wait(slurm.LIMIT_S) == 0, person.output()
+        run, result = person.run(), person.boots()
         manifest, verdict = run.manifest(), run.verdict()
         assert verdict is not None and manifest.state == "finished"
         assert manifest.stopped == f"max_boots = {GROUPS} reached"
-        shards = [it.job.shard for it in found]
-        assert len(shards) == len(set(shards)) and len({it.block for it in found}) >= GROUPS
-        assert there <= set(shards) and nodes(found) == {"n1", "n2"}
+        shards = [each.job.shard for each in result]
+        assert len(shards) == len(set(shards)) and len({each.block for each in result}) >= GROUPS
+        assert there <= set(shards) and nodes(result) == {"n1", "n2"}
         assert len(manifest.machines) == 2 and not Place(run.path).path.exists()
         model = facts.machine()["cpu_model"]
         strata = [effect.strata.machines for effect in verdict.effects if effect.strata]

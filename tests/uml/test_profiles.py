@@ -50,20 +50,25 @@ def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -
     kdyno("profile", EXPERIMENT, *arguments, "--boots", "1", runs=tmp_path)
     (run,) = list_runs(tmp_path)
     first = stored_profiles(run)
-    assert {name: len(it.boots) for name, it in first.items()} == {"stock": 1, "slow-umask": 1}
+    assert {name: len(value.boots) for name, value in first.items()} == {
+        "stock": 1,
+        "slow-umask": 1,
+    }
     # The same work in both, fixed by the baseline, and kept when the profile goes on.
     assert first["stock"].operations == first["slow-umask"].operations
     more = ("--boots", "2", "--json", file, "--folded", folded)
     kdyno("profile", "last", *arguments, *more, runs=tmp_path)
     by_variant = stored_profiles(run)
-    assert [len(it.boots) for it in by_variant.values()] == [2, 2]
+    assert [len(value.boots) for value in by_variant.values()] == [2, 2]
     assert by_variant["stock"].boots[0] == first["stock"].boots[0]
     slow, stock = (kernel_s(by_variant[name], "__do_sys_umask") for name in ("slow-umask", "stock"))
     slow += kernel_s(by_variant["slow-umask"], "sys_umask")
     stock += kernel_s(by_variant["stock"], "sys_umask")
     assert slow > stock
     (delta,) = json.loads(file.read_text())["differences"]
-    top = [it["function"] for it in delta["functions"][:8] if it["where"] == "kernel"]
+    top = [
+        function["function"] for function in delta["functions"][:8] if function["where"] == "kernel"
+    ]
     assert any("umask" in name for name in top), top
     # Three kinds of time. That they are all of the CPU time that the host counted is a figure:
     # `python -m benchmarks.speed sampled`.

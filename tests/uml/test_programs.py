@@ -57,10 +57,10 @@ def suites(*names: str) -> str:
 
 def test_tiobench_and_fio_on_a_disk_of_their_own(built: Built, tmp_path: Path) -> None:
     need("fio", "mkfs.ext4")
-    found = measured(tmp_path, suites("tiobench", "fio"))
-    assert len(found) == 9
-    assert {it.status for it in found.values()} == {"ok"}, found
-    phases = [found[f"tiobench/{name}"].extra for name in ("write", "read", "random_read")]
+    samples = measured(tmp_path, suites("tiobench", "fio"))
+    assert len(samples) == 9
+    assert {value.status for value in samples.values()} == {"ok"}, samples
+    phases = [samples[f"tiobench/{name}"].extra for name in ("write", "read", "random_read")]
     for extra in phases:
         mean, most = extra["mean_latency_ms"], extra["max_latency_ms"]
         assert isinstance(mean, float) and isinstance(most, float) and 0 < mean <= most
@@ -70,10 +70,10 @@ def test_tiobench_and_fio_on_a_disk_of_their_own(built: Built, tmp_path: Path) -
 
 def test_web_server_and_client_in_one_guest(built: Built, tmp_path: Path) -> None:
     need("apache2", "ab")
-    found = measured(tmp_path, suites("apachebench", "hackbench"))
-    page = found["apachebench/default-page"]
+    samples = measured(tmp_path, suites("apachebench", "hackbench"))
+    page = samples["apachebench/default-page"]
     assert page.status == "ok" and page.score is not None and page.score > 0, page
-    assert {it.interleave for it in found.values()} == {"frozen"}
+    assert {value.interleave for value in samples.values()} == {"frozen"}
     assert {requests for requests, _ in page.reps} == {1000}
     assert float(str(page.extra["stdout"]).partition("requests_per_s: ")[2].split()[0]) > 0
     extra = {key: value for key, value in page.extra.items() if isinstance(value, float)}
@@ -83,21 +83,21 @@ def test_web_server_and_client_in_one_guest(built: Built, tmp_path: Path) -> Non
 
 def test_a_disk_takes_turns_where_nothing_waits_for_the_host(built: Built, tmp_path: Path) -> None:
     need("fio", "mkfs.ext4")
-    found = measured(tmp_path, suites("xbench"), "--case", "disk.random.*")
-    assert {it.status for it in found.values()} == {"ok"}, found
-    assert {it.interleave for it in found.values()} == {"frozen"}
-    rates = {name.rpartition(".")[2]: it.score or 0 for name, it in found.items()}
+    samples = measured(tmp_path, suites("xbench"), "--case", "disk.random.*")
+    assert {value.status for value in samples.values()} == {"ok"}, samples
+    assert {value.interleave for value in samples.values()} == {"frozen"}
+    rates = {name.rpartition(".")[2]: value.score or 0 for name, value in samples.items()}
     assert rates["read_256k"] > rates["read_4k"] > 0
     assert rates["write_256k"] > rates["write_4k"] > 0
-    for name, it in found.items():  # the time of its work alone, which is fixed
-        assert {done for done, _ in it.reps} == {(16 if name.endswith("_4k") else 256) << 20}
+    for name, sample in samples.items():  # the time of its work alone, which is fixed
+        assert {done for done, _ in sample.reps} == {(16 if name.endswith("_4k") else 256) << 20}
     assert disks() == []
 
 
 def test_a_kernel_is_compiled_by_the_kernel_under_test(built: Built, tmp_path: Path) -> None:
     need("bc", "flex", "bison")
-    found = measured(tmp_path, suites("kernel-compile"), "--case", "lib")
-    sample = found["kernel-compile/lib"]
+    samples = measured(tmp_path, suites("kernel-compile"), "--case", "lib")
+    sample = samples["kernel-compile/lib"]
     assert sample.status == "ok" and sample.score is not None, sample
     assert float(str(sample.extra["stdout"]).partition("real_s: ")[2].split()[0]) > 0
     assert sample.interleave == "frozen"
@@ -125,25 +125,25 @@ def test_programs_without_a_figure_are_errors_of_their_case(built: Built, tmp_pa
         'figure = "Time: (.*)"\nunit = "s"\nbetter = "lower"\n'
         for name, command in bad.items()
     )
-    found = measured(tmp_path, text)
-    reasons = {name.removeprefix("run/"): sample.text for name, sample in found.items()}
+    samples = measured(tmp_path, text)
+    reasons = {name.removeprefix("run/"): sample.text for name, sample in samples.items()}
     assert "no figure" in reasons["nothing"] and "printed nothing" in reasons["nothing"]
     assert "the figure is nan" in reasons["nan"]
     assert "the figure is negative" in reasons["negative"]
     assert "not a number but 'soon'" in reasons["text"]
     assert "2 figures" in reasons["twice"]
     assert "signal 9" in reasons["dies"]
-    assert found["run/good"].score == 1.5
+    assert samples["run/good"].score == 1.5
 
 
 def test_a_disk_too_small_is_an_error_of_the_case(built: Built, tmp_path: Path) -> None:
     need("fio", "mkfs.ext4")
     text = suites("tiobench") + "[factor.mb]\nsmall = { set = { mb = 4 } }\n"
     text += "large = { set = { mb = 500 } }\n"
-    found = measured(tmp_path, text, "--case", "write@*")
-    assert found["tiobench/write@small"].status == "ok"
-    assert found["tiobench/write@large"].status == "error"
-    assert "the disk is too small" in found["tiobench/write@large"].text
+    samples = measured(tmp_path, text, "--case", "write@*")
+    assert samples["tiobench/write@small"].status == "ok"
+    assert samples["tiobench/write@large"].status == "error"
+    assert "the disk is too small" in samples["tiobench/write@large"].text
 
 
 def test_a_kdyno_that_is_killed_leaves_no_disk_and_no_guest(built: Built, tmp_path: Path) -> None:

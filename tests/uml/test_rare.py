@@ -17,10 +17,10 @@ EXPERIMENT = Path(__file__).parent / "rare.toml"
 
 def test_a_cost_of_one_turn_in_some_is_never_called_equivalent(tmp_path: Path) -> None:
     built_kernels(EXPERIMENT)
-    found = tmp_path / "verdict.json"
-    kdyno("run", EXPERIMENT, "--case", "pipe", "--json", found, runs=tmp_path)
-    verdict = Verdict.from_json(found.read_text(encoding="utf-8"))
-    effects = {it.variant: it for it in verdict.effects}
+    file = tmp_path / "verdict.json"
+    kdyno("run", EXPERIMENT, "--case", "pipe", "--json", file, runs=tmp_path)
+    verdict = Verdict.from_json(file.read_text(encoding="utf-8"))
+    effects = {effect.variant: effect for effect in verdict.effects}
     rare, often = effects["rare"].throughput, effects["often"].throughput
     assert rare is not None and often is not None
     # About 5 % in sum, both, on any CPU; how well that is seen is a matter of what else runs here.

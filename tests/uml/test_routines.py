@@ -99,26 +99,28 @@ def _kernel() -> Image:
 
 def functions(image: Image) -> list[tuple[int, str, int]]:
     """(address, name, bytes) of the kernel's own, by address."""
-    said = subprocess.run(["nm", "-S", image.kernel], capture_output=True, text=True, check=True)
-    lines = [line.split() for line in said.stdout.splitlines()]
+    output = subprocess.run(["nm", "-S", image.kernel], capture_output=True, text=True, check=True)
+    lines = [line.split() for line in output.stdout.splitlines()]
     return sorted(
-        (int(it[0], 16), it[3], int(it[1], 16)) for it in lines if len(it) == 4 and it[2] in "tT"
+        (int(line[0], 16), line[3], int(line[1], 16))
+        for line in lines
+        if len(line) == 4 and line[2] in "tT"
     )
 
 
 def test_every_link_boots_and_has_the_same_code_at_other_places(kernel: Image) -> None:
     images = (kernel, *kernel.links)
-    assert len({it.digest for it in images}) == 4
-    found = [functions(it) for it in images]
-    assert len(found[0]) > 8_000
-    for link in found[1:]:
-        assert Counter(it[1:] for it in link) == Counter(it[1:] for it in found[0])
-        here, there = ({name: at for at, name, _ in it} for it in (link, found[0]))
+    assert len({each.digest for each in images}) == 4
+    results = [functions(own) for own in images]
+    assert len(results[0]) > 8_000
+    for link in results[1:]:
+        assert Counter(each[1:] for each in link) == Counter(each[1:] for each in results[0])
+        here, there = ({name: at for at, name, _ in each} for each in (link, results[0]))
         moved = [name for name, at in here.items() if at != there[name]]
         assert len(moved) > 0.8 * len(here)  # all but what runs at boot only
         assert {"anon_pipe_write", "vfs_write", "schedule"} <= set(moved)
         after = {one[1]: other[1] for one, other in pairwise(link)}
-        before = {one[1]: other[1] for one, other in pairwise(found[0])}
+        before = {one[1]: other[1] for one, other in pairwise(results[0])}
         assert sum(after[name] == before.get(name) for name in after) < 0.5 * len(after)
     for image in images:
         sample_of(booted(image, case("pipe")))

@@ -47,30 +47,32 @@ def booted(image: Image, cases: tuple[Case, ...], *more: CaseJob) -> Outcome:
 def scores(outcome: Outcome, cases: tuple[Case, ...]) -> dict[str, float]:
     """By case. What this machine lacks is skipped with the way to get it, where set-up was not to
     install it; nothing else may be."""
-    found = {}
+    results = {}
     for number, case in enumerate(cases):
-        said = outcome.transcript.result(number)
-        if isinstance(said, Skip):
-            assert "apt-get install" in said.reason, said
-            assert not needed.complete, f"{case.name}: {said.reason}"
+        message = outcome.transcript.result(number)
+        if isinstance(message, Skip):
+            assert "apt-get install" in message.reason, message
+            assert not needed.complete, f"{case.name}: {message.reason}"
             continue
-        assert isinstance(said, Sample), (case.name, said)
-        output = said.extra.get("stdout", "")
-        found[case.name] = read(case, output).value if case.figure else score_of(case, said.reps)
-    return found
+        assert isinstance(message, Sample), (case.name, message)
+        output = message.extra.get("stdout", "")
+        results[case.name] = (
+            read(case, output).value if case.figure else score_of(case, message.reps)
+        )
+    return results
 
 
 def test_the_whole_of_unixbench(stock: Image) -> None:
     suite = SUITES["unixbench"]
-    found = scores(booted(stock, suite.cases), suite.cases)
-    assert set(found) == {case.name for case in suite.cases}
+    rows = scores(booted(stock, suite.cases), suite.cases)
+    assert set(rows) == {case.name for case in suite.cases}
     # Orders, each of things many times apart: they hold however busy the machine is.
-    assert found["fscopy-65536"] > found["fscopy-256"]
-    assert found["fsread-4096"] > found["fsread-256"]
-    assert found["fswrite-4096"] > found["fswrite-256"]
-    assert found["pipe"] > found["context1"] > found["spawn"]
-    assert found["shell1"] > found["shell8"]
-    values = {"stock": {(suite.name, case): score for case, score in found.items()}}
+    assert rows["fscopy-65536"] > rows["fscopy-256"]
+    assert rows["fsread-4096"] > rows["fsread-256"]
+    assert rows["fswrite-4096"] > rows["fswrite-256"]
+    assert rows["pipe"] > rows["context1"] > rows["spawn"]
+    assert rows["shell1"] > rows["shell8"]
+    values = {"stock": {(suite.name, case): score for case, score in rows.items()}}
     (table,) = tables(values, SUITES, "stock")
     assert table.rows[-1].name == "index"
     assert table.rows[-1].reference.value is not None
@@ -79,13 +81,13 @@ def test_the_whole_of_unixbench(stock: Image) -> None:
 
 def test_the_whole_of_xbench(stock: Image) -> None:
     suite = SUITES["xbench"]
-    disk = needed.complete or (needed.found("fio") and needed.found("mkfs.ext4"))
+    disk = needed.complete or (needed.path_of("fio") and needed.path_of("mkfs.ext4"))
     cases = tuple(case for case in suite.cases if disk or not case.disk_bytes)
     outcome = booted(stock, cases)
-    found = scores(outcome, cases)
-    assert {case.name for case in cases if case.bench not in ("run", "program")} <= set(found)
-    assert all(score > 0 for score in found.values())
-    values = {"stock": {(suite.name, case): score for case, score in found.items()}}
+    rows = scores(outcome, cases)
+    assert {case.name for case in cases if case.bench not in ("run", "program")} <= set(rows)
+    assert all(score > 0 for score in rows.values())
+    values = {"stock": {(suite.name, case): score for case, score in rows.items()}}
     (table,) = tables(values, SUITES, "stock")
     by_name = {row.name: row for row in table.rows}
     assert by_name["thread"].reference.value is not None
@@ -100,6 +102,6 @@ def test_a_program_that_is_not_there_fails_alone(stock: Image) -> None:
     pipe = (SUITES["unixbench"].case("pipe"),)
     outcome = booted(stock, pipe, missing)
     assert isinstance(outcome.transcript.result(0), Sample)
-    said = outcome.transcript.result(1)
-    assert isinstance(said, CaseError)
-    assert "cannot start /run/kdyno/programs/none: No such file" in said.reason
+    message = outcome.transcript.result(1)
+    assert isinstance(message, CaseError)
+    assert "cannot start /run/kdyno/programs/none: No such file" in message.reason

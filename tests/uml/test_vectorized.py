@@ -45,12 +45,12 @@ def test_a_kernel_with_vectors_boots_and_works(built: Built, tmp_path: Path) -> 
     kdyno("run", file, "--json", tmp_path / "verdict.json", runs=tmp_path)
     verdict = Verdict.from_json((tmp_path / "verdict.json").read_bytes())
     assert dict(verdict.boots) == {"stock": 2, "vectors": 2} and not verdict.failed
-    said = kdyno("build", file, "--variant", "vectors", "--json", "-", runs=tmp_path).stdout
-    kernel = json.loads(said)["images"]["vectors"]["kernel"]
+    output = kdyno("build", file, "--variant", "vectors", "--json", "-", runs=tmp_path).stdout
+    kernel = json.loads(output)["images"]["vectors"]["kernel"]
     # `sort` itself moves to other names with the compiler: any function of the file will do.
     code = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", kernel], check=True, stdout=subprocess.PIPE
     )
-    found = parse_code(code.stdout.decode("utf-8", "replace"))
-    wide = {stem(name) for name, it in found.items() if 32 in it.in_loops}
+    result = parse_code(code.stdout.decode("utf-8", "replace"))
+    wide = {stem(name) for name, value in result.items() if 32 in value.in_loops}
     assert wide & {"__sort_r", "do_swap", "swap_words_64", "swap_words_32", "swap_bytes"}
