@@ -21,7 +21,7 @@ from fake_run import LONG, PIPE, PRINTED, bench, boots_of, manifest_of, measured
 
 from kdyno.errors import UsageError
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Pair, Question, rounds
+from kdyno.judge.pairs import Pair, Question
 from kdyno.machines.machine import Can, Footprint, Outcome
 from kdyno.measure import loop as measuring
 from kdyno.measure import turns
@@ -113,9 +113,10 @@ def test_what_the_machine_does_cancels_within_a_round(tmp_path: Path) -> None:
 
 def counts_of(run: Run, variant: str) -> tuple[list[int], list[int]]:
     """Rounds of each group that count, and all."""
-    data, (case,) = gather(run.boots()), Question.of(run.manifest()).cases
-    every = data.rounds[*case.key, variant].values()
-    return [len(logs) for _, logs in rounds(data, case, "stock", variant)], list(map(len, every))
+    data, question = gather(run.boots()), Question.of(run.manifest())
+    pair = Pair(data, question, question.cases[0], variant)
+    every = data.rounds[pair.key].values()
+    return [len(logs) for _, logs in pair.rounds()], list(map(len, every))
 
 
 def test_rounds_in_which_a_guest_waited_for_the_cpu_are_left_out(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from kdyno.stats.family import Family
 from kdyno.stats.groups import (
     best_rounds,
     between,
-    location,
     locations,
     machine_spread,
     precisions,
@@ -23,15 +22,15 @@ from kdyno.stats.groups import (
 
 
 def test_the_location_is_the_median_of_all_pairwise_means() -> None:
-    assert location([3.0]) == 3.0
-    assert location([1.0, 2.0]) == 1.5
+    assert locations([3.0]) == 3.0
+    assert locations([1.0, 2.0]) == 1.5
     # Walsh averages: 0, 1/2, 1, 5, 11/2, 10 and their median.
-    assert location([0.0, 1.0, 10.0]) == 3.0
+    assert locations([0.0, 1.0, 10.0]) == 3.0
     assert locations([[1.0, 2.0], [3.0, 5.0]]).tolist() == [1.5, 4.0]
     # A quarter of wild rounds hardly moves it.
     rounds = 0.02 + 0.001 * np.random.default_rng(1).standard_normal(40)
     rounds[:10] += 0.5
-    assert location(rounds) == pytest.approx(0.02, abs=0.002)
+    assert locations(rounds) == pytest.approx(0.02, abs=0.002)
 
 
 def test_the_two_levels_are_told_apart() -> None:

@@ -118,10 +118,6 @@ class Pair:
     def key(self) -> Key:
         return self.keys[1]
 
-    @property
-    def _place(self) -> tuple[Samples, CaseInfo, str, str]:
-        return self.data, self.case, self.question.baseline, self.variant
-
     @cached_property
     def block_log_ratios(self) -> Floats:
         """log(variant ÷ baseline) in every block of the run."""
@@ -219,7 +215,7 @@ class Pair:
         """Block → its group's ratio and standard error. A group that was measured does not change,
         so they are computed once, however often the run is looked at."""
         groups = self.data.located.setdefault((*self.keys[0], self.variant), {})
-        new = dict(rounds(*self._place, groups))
+        new = dict(self.rounds(groups))
         if new:
             logs = list(new.values())
             values, off = locations_of(logs).tolist(), errors_of(logs).tolist()
@@ -228,7 +224,7 @@ class Pair:
 
     def spread(self) -> RoundSpread | None:
         """How far rounds and groups lie apart; None where too few guests took turns."""
-        levels = spread([logs for _, logs in rounds(*self._place)])
+        levels = spread([logs for _, logs in self.rounds()])
         if levels is None:
             return None
         return RoundSpread(
@@ -250,7 +246,7 @@ class Pair:
         if self.question.counted:
             return own
         groups = self.data.summed.setdefault((*self.keys[0], self.variant), {})
-        for block, logs in _all_time(*self._place, groups):
+        for block, logs in self._all_time(groups):
             before, after = map(log_mean_speed, logs)
             groups[block] = _SIGNS[self.case.better] * (after - before)
         totals = [self.data.totals.get(key, {}) for key in self.keys]
@@ -280,7 +276,7 @@ class Pair:
     def slow_turns(self) -> float | None:
         """Share of the variant's turns that are far slower than its typical one, beyond the
         baseline's share; negative where the baseline has more. None where no turns were taken."""
-        shares = [slow_share(logs[1]) - slow_share(logs[0]) for _, logs in _all_time(*self._place)]
+        shares = [slow_share(logs[1]) - slow_share(logs[0]) for _, logs in self._all_time()]
         return float(np.mean(shares)) if shares else None
 
     def log_quantiles(self) -> dict[str, Floats]:
@@ -384,6 +380,43 @@ class Pair:
             and abs(levels.worst) > math.log1p(self.question.equivalent),
         )
 
+    # The rounds of a group, as (block, figures of each round) for the blocks in which both took
+    # turns.
+
+    def rounds(self, skip: Container[int] = ()) -> Iterator[tuple[int, Floats]]:
+        """Log ratio of the scores in the rounds that count, but for the blocks in ``skip``.
+
+        A round in which either guest waited for the CPU shows what else ran on the machine: it is
+        left out, if enough are left. What the ratio is has no part in that."""
+        for block, logs, spent in self._speeds(skip):
+            ratios = _SIGNS[self.case.better] * (logs[1] - logs[0])
+            yield block, undisturbed(ratios, np.any(spent > logs, axis=0))
+
+    def _all_time(self, skip: Container[int] = ()) -> Iterator[tuple[int, Floats]]:
+        """Log speeds, shape (baseline and variant, rounds), in every round, without the time that
+        a guest waited for the CPU.
+
+        A slow turn is longer than others, so that it is more often interrupted: left out as in
+        ``rounds`` it would be missing from the sum. What a kernel does in it is CPU time."""
+        for block, logs, spent in self._speeds(skip):
+            if np.count_nonzero(np.all(spent <= logs, axis=0)) >= _FEWEST:
+                logs = np.maximum(logs, spent)
+            yield block, logs
+
+    def _speeds(self, skip: Container[int] = ()) -> Iterator[tuple[int, Floats, Floats]]:
+        """(block, log speeds by the clock, by CPU time), both of shape (baseline and variant,
+        rounds). Where CPU time is not known it is the clock's."""
+        clocks = [self.data.rounds.get(key, {}) for key in self.keys]
+        cpus = [self.data.spent.get(key, {}) for key in self.keys]
+        for block in sorted(clocks[0].keys() & clocks[1].keys()):
+            count = min(len(of[block]) for of in clocks)
+            if block in skip or not count:
+                continue
+            logs = np.array([np.asarray(of[block])[:count] for of in clocks])
+            counted = all(len(of.get(block, ())) >= count for of in cpus)
+            spent = np.array([np.asarray(of[block])[:count] for of in cpus]) if counted else logs
+            yield block, logs, spent
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -425,54 +458,7 @@ def pairs_of(data: Samples, question: Question, variants: Sequence[str]) -> list
     return [Pair(data, question, case, name) for name in variants for case in question.cases]
 
 
-# The rounds of a group, as (block, figures of each round) for the blocks in which both took turns.
-
-
 def undisturbed(logs: Floats, waited: NDArray[np.bool_]) -> Floats:
     """Shape (rounds,) to (rounds left,): without those in which a guest waited for the CPU."""
     free = ~waited
     return logs[free] if np.count_nonzero(free) >= _FEWEST else logs
-
-
-def rounds(
-    data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int] = ()
-) -> Iterator[tuple[int, Floats]]:
-    """Log ratio of the scores in the rounds that count, but for the blocks in ``skip``.
-
-    A round in which either guest waited for the CPU shows what else ran on the machine: it is left
-    out, if enough are left. What the ratio is has no part in that."""
-    for block, logs, spent in _speeds(data, case, baseline, variant, skip):
-        ratios = _SIGNS[case.better] * (logs[1] - logs[0])
-        yield block, undisturbed(ratios, np.any(spent > logs, axis=0))
-
-
-def _all_time(
-    data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int] = ()
-) -> Iterator[tuple[int, Floats]]:
-    """Log speeds, shape (baseline and variant, rounds), in every round, without the time that a
-    guest waited for the CPU.
-
-    A slow turn is longer than others, so that it is more often interrupted: left out as in
-    ``rounds`` it would be missing from the sum. What a kernel does in it is CPU time."""
-    for block, logs, spent in _speeds(data, case, baseline, variant, skip):
-        if np.count_nonzero(np.all(spent <= logs, axis=0)) >= _FEWEST:
-            logs = np.maximum(logs, spent)
-        yield block, logs
-
-
-def _speeds(
-    data: Samples, case: CaseInfo, baseline: str, variant: str, skip: Container[int]
-) -> Iterator[tuple[int, Floats, Floats]]:
-    """(block, log speeds by the clock, by CPU time), both of shape (baseline and variant, rounds).
-    Where CPU time is not known it is the clock's."""
-    keys = [(*case.key, name) for name in (baseline, variant)]
-    clocks = [data.rounds.get(key, {}) for key in keys]
-    cpus = [data.spent.get(key, {}) for key in keys]
-    for block in sorted(clocks[0].keys() & clocks[1].keys()):
-        count = min(len(of[block]) for of in clocks)
-        if block in skip or not count:
-            continue
-        logs = np.array([np.asarray(of[block])[:count] for of in clocks])
-        counted = all(len(of.get(block, ())) >= count for of in cpus)
-        spent = np.array([np.asarray(of[block])[:count] for of in cpus]) if counted else logs
-        yield block, logs, spent

@@ -18,7 +18,7 @@ from typing import Literal
 from kdyno import deferred
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Measure
-from kdyno.judge.pairs import Pair, Question, rounds
+from kdyno.judge.pairs import Pair, Question
 from kdyno.measure import boot as booting
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, plan_of
@@ -105,7 +105,7 @@ def effort(bench: Bench, question: Question, data: Samples, group_s: float) -> E
         turn_s = data.turn_s.get((*key, question.baseline), TURN_S)
         best = []
         for variant in question.compared:
-            groups = spread([logs for _, logs in rounds(data, case, question.baseline, variant)])
+            groups = spread([logs for _, logs in Pair(data, question, case, variant).rounds()])
             if groups is not None:
                 best.append(best_rounds(groups, own_s, members * turn_s))
         least = LEAST if turn_s <= LONGEST_S else LEAST_LONG

@@ -23,16 +23,12 @@ _AT_ONCE = 256
 """Groups whose means of two are in memory together."""
 
 
-def location(values: ArrayLike) -> float:
-    """Pseudomedian of a group's log ratios: the median of all means of two of them.
-
-    values: shape (rounds,), at least one. Heavy tails do not move it (up to 29 % of them may be
-    anything) and it wastes less than the median (Hodges & Lehmann 1963)."""
-    return float(locations(values))
-
-
 def locations(values: ArrayLike) -> Floats:
-    """``location`` along the last axis: shape (…, rounds) to (…)."""
+    """Pseudomedian of a group's log ratios, the median of all means of two of them, along the last
+    axis: shape (…, rounds) to (…).
+
+    Heavy tails do not move it (up to 29 % of the rounds may be anything) and it wastes less than
+    the median (Hodges & Lehmann 1963)."""
     return np.asarray(np.median(walsh_averages(np.asarray(values, dtype=np.float64)), axis=-1))
 
 
@@ -49,7 +45,7 @@ def errors(values: ArrayLike) -> Floats:
 
 
 def locations_of(groups: Sequence[Floats]) -> Floats:
-    """``location`` of each, shape (groups,). Those with the same number of rounds at once: a call
+    """``locations`` of each, shape (groups,). Those with the same number of rounds at once: a call
     for each would cost ten times as much."""
     return _each(groups, locations)
 

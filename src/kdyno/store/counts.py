@@ -89,37 +89,37 @@ class _Counted(Record):
 
 def to_json(counted: Counted) -> bytes:
     """Whole numbers, of all operations of a part. ToolError for what could not be read again."""
-    cases = []
-    for case in counted.cases:
-        names = dict.fromkeys((*case.functions, *(name for chain in case.chains for name in chain)))
-        places = {name: at for at, name in enumerate(names)}
-        functions = [(*name, case.functions.get(name, 0.0)) for name in names]
-        chains = [(chain[-DEEPEST:], each) for chain, each in case.chains.items()]
-        record = {
-            "suite": case.suite,
-            "case": case.case,
-            "operations": case.operations,
-            "functions": tuple(
-                {"where": where, "function": name, "count": round(each * case.operations)}
-                for where, name, each in functions
-            ),
-            "chains": tuple(
-                {
-                    "frames": tuple(places[name] for name in frames),
-                    "count": round(each * case.operations),
-                }
-                for frames, each in chains
-            ),
-            "addresses": tuple(sorted(case.addresses.items())),
-        }
-        cases.append(record)
-    data = {"schema": 1, "variant": counted.variant, "image": counted.image}
-    data |= {"emulator": counted.emulator, "cases": tuple(cases)}
     try:
-        return _Counted.model_validate(data).model_dump_json(by_alias=True).encode() + b"\n"
+        cases = tuple(map(_case, counted.cases))
+        about = {"variant": counted.variant, "image": counted.image, "emulator": counted.emulator}
+        record = _Counted(schema=1, **about, cases=cases)
     except ValidationError as error:
         why = f"{counted.variant}: the counts make no sense: {first_mistake(error)}"
         raise ToolError(why) from None
+    return record.model_dump_json(by_alias=True).encode() + b"\n"
+
+
+def _case(case: CaseCounts) -> _Case:
+    names = dict.fromkeys((*case.functions, *(name for chain in case.chains for name in chain)))
+    places = {name: at for at, name in enumerate(names)}
+
+    def count(each: float) -> int:
+        return round(each * case.operations)
+
+    return _Case(
+        suite=case.suite,
+        case=case.case,
+        operations=case.operations,
+        functions=tuple(
+            _Function(where=where, function=name, count=count(case.functions.get((where, name), 0)))
+            for where, name in names
+        ),
+        chains=tuple(
+            _Chain(frames=tuple(places[name] for name in chain[-DEEPEST:]), count=count(each))
+            for chain, each in case.chains.items()
+        ),
+        addresses=tuple(sorted(case.addresses.items())),
+    )
 
 
 def from_json(data: bytes, path: Path) -> Counted:

@@ -80,16 +80,12 @@ class Folder:
     def folders(self) -> list[str]:
         """Names of the real folders inside, sorted; nothing temporary, hidden or linked."""
         with _in_our_words(self.path), os.scandir(self._descriptor) as entries:
-            return sorted(
-                entry.name
-                for entry in entries
-                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
-            )
+            real = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return sorted(name for name in real if not name.startswith("."))
 
     def names(self) -> list[str]:
         """Names of all that lies here, whatever it is; nothing temporary or hidden."""
-        with _in_our_words(self.path), os.scandir(self._descriptor) as entries:
-            return sorted(entry.name for entry in entries if not entry.name.startswith("."))
+        return [name for name in self._names() if not name.startswith(".")]
 
     def has(self, name: str) -> bool:
         """A regular file of that name lies here."""
@@ -116,15 +112,11 @@ class Folder:
                     )
                 # One byte more than the size seen, so that the usual file takes two calls; the
                 # limit holds even when the file grows meanwhile.
-                parts = []
-                left = limit_bytes
-                while left > 0:
-                    part = os.read(descriptor, min(left, max(status.st_size + 1, 1 << 16)))
-                    if not part:
-                        break
-                    parts.append(part)
-                    left -= len(part)
-                return parts[0] if len(parts) == 1 else b"".join(parts)
+                data = b""
+                at_once = max(status.st_size + 1, 1 << 16)
+                while part := os.read(descriptor, min(limit_bytes - len(data), at_once)):
+                    data += part
+                return data
             finally:
                 os.close(descriptor)
 
@@ -166,13 +158,11 @@ class Folder:
                     self.remove(aside)
                 raise
 
-    def remove_leftovers(self) -> list[str]:
+    def remove_leftovers(self) -> None:
         """Removes what a killed writer left. Only for the one who holds the lock."""
-        with _in_our_words(self.path), os.scandir(self._descriptor) as entries:
-            names = sorted(entry.name for entry in entries if entry.name.startswith(TEMPORARY))
-        for name in names:
-            self.remove(name)
-        return names
+        for name in self._names():
+            if name.startswith(TEMPORARY):
+                self.remove(name)
 
     def open_lock(self, name: str, make: bool) -> int:
         """Descriptor of a lock file; writable, and made when missing, if ``make``."""
@@ -207,6 +197,10 @@ class Folder:
                 shutil.rmtree(name, ignore_errors=True, dir_fd=self._descriptor)
             else:
                 os.unlink(name, dir_fd=self._descriptor)
+
+    def _names(self) -> list[str]:
+        with _in_our_words(self.path), os.scandir(self._descriptor) as entries:
+            return sorted(entry.name for entry in entries)
 
     def _put(self, name: str, data: bytes) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
