@@ -29,7 +29,7 @@ COLUMNS = (
     Column("more", lambda _: "m" * 20, worth=3),
     Column("verdict", verdict, "verdict", worth=1),
 )
-GRID = Grid(COLUMNS, ITEMS, "A title", id="t", facets={"word": lambda it: it[2]})
+GRID = Grid(COLUMNS, ITEMS, "A title", id="t", facets=("verdict",))
 
 
 def test_on_a_terminal() -> None:
@@ -114,10 +114,10 @@ def test_in_html() -> None:
         "verdict",
     ]
     assert '<td class="number" data-v="271828.09999999998">271828.1 k</td>' in found
-    assert '<tr data-f-word="failed">' in found and "<b>" not in found.replace("&lt;b&gt;", "")
+    assert '<tr data-f-verdict="failed">' in found and "<b>" not in found.replace("&lt;b&gt;", "")
     assert '<span class="badge faster">' in found and "<small><bdi>exit 1</bdi></small>" in found
     assert "filters" not in found
-    assert 'data-facet="word"' in html.table(replace(GRID, items=ITEMS * 4))
+    assert 'data-facet="verdict"' in html.table(replace(GRID, items=ITEMS * 4))
 
 
 def test_in_csv_the_figure_stands_not_the_words() -> None:

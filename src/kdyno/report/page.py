@@ -220,12 +220,9 @@ def verdicts_section(evidence: Evidence) -> Html | None:
         Column("case", lambda effect: effects.case(effect, "beside"), "name"),
         *effects.columns(verdict, items, names),
     ]
-    facets = {
-        "suite": lambda effect: plain.short(effect.suite),
-        "variant": lambda effect: plain.short(effect.variant),
-        "verdict": lambda effect: effect.verdict,
-    }
-    grid = Grid(headed(columns), items, "Verdicts", id="effects-table", facets=facets)
+    grid = Grid(
+        headed(columns), items, "Verdicts", id="effects-table", facets=("variant", "verdict")
+    )
     return _section("verdicts", evidence, grid=grid)
 
 
@@ -243,7 +240,6 @@ def scores_section(evidence: Evidence) -> Html | None:
         *figures_of,
         Column("kind", lambda row: row.kind),
     ]
-    facets = {"kind": lambda row: row.kind, "kernel": lambda row: plain.short(row.variant)}
     suites: dict[str, list[scores.ScoreTable]] = {}
     for each in of_variants:
         suites.setdefault(each.suite, []).append(each)
@@ -258,7 +254,9 @@ def scores_section(evidence: Evidence) -> Html | None:
             rows.sort(key=lambda row: order.index(row.name))
             id_, title = f"scores-{plain.name(suite)}", f"Scores of {suite}"
             lacks = dict.fromkeys(line for each in own for line in each.lacking)
-            grids.append((suite, Grid(columns, rows, title, id=id_, facets=facets), list(lacks)))
+            grids.append(
+                (suite, Grid(columns, rows, title, id=id_, facets=("kind", "kernel")), list(lacks))
+            )
     return _section("scores", evidence, suites=grids)
 
 
@@ -332,12 +330,10 @@ def _arm(variant: str, points: Sequence[Point], unit: str) -> str:
 def spread_section(evidence: Evidence) -> Html | None:
     """Of boots, and of rounds and groups where guests took turns."""
     cells = [cell for cell in evidence.cells if len(cell[2]) > 1]
-    facets = {"kernel": lambda cell: plain.short(cell[1])}
-    boots = Grid(_SPREAD_COLUMNS, cells, "Spread of boots", id="spread-table", facets=facets)
+    boots = Grid(_SPREAD_COLUMNS, cells, "Spread of boots", id="spread-table", facets=("kernel",))
     turns = [effect for effect in evidence.verdict.effects if effect.spread is not None]
-    facets = {"kernel": lambda effect: plain.short(effect.variant)}
     title = "Spread of rounds and groups"
-    rounds = Grid(_TURNS_COLUMNS, turns, title, id="turns-table", facets=facets)
+    rounds = Grid(_TURNS_COLUMNS, turns, title, id="turns-table", facets=("kernel",))
     return _section("spread", evidence, boots=boots, turns=rounds)
 
 

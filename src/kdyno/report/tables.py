@@ -68,8 +68,7 @@ def values(verdict: Verdict) -> Grid | None:
             for name in named
         ),
     ]
-    facets = {"suite": lambda value: plain.short(value.suite)}
-    grid = Grid(columns, verdict.values, "Values", id="values-table", facets=facets)
+    grid = Grid(columns, verdict.values, "Values", id="values-table")
     return grid if verdict.values else None
 
 

@@ -70,10 +70,7 @@ def _difference(difference: Difference) -> Html:
 def _functions(profiles: Mapping[str, Profile]) -> Html:
     items = [row for profile in profiles.values() for row in rows(profile)[:_ROWS_MOST]]
     columns = [Column("kernel", lambda row: row.variant, "name"), *FUNCTIONS]
-    facets = {
-        "kernel": lambda row: plain.short(row.variant),
-        "where": lambda row: WHERES[row.where],
-    }
+    facets = ("kernel", "where")
     grid = Grid(columns, items, "Seconds per function", id="profile-table", facets=facets)
     return tag("details", tag("summary", "Every function of every kernel"), table(grid))
 

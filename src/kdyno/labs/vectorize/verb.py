@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from operator import itemgetter
 from pathlib import Path
 
 from kdyno import __version__, sandbox
@@ -140,7 +139,7 @@ def profile_of(text: str, runs: Path | None) -> Profile:
 
 ARTICLE = "simd-in-the-kernel"
 """Whose loops, file by file, stand beside a survey."""
-_BY_FLAGS = {"flags": itemgetter(-1)}
+_BY_FLAGS = ("flags",)
 """Of tables whose last column has the flags."""
 
 

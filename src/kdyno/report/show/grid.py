@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from csv import writer as writer_of
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -92,8 +92,8 @@ class Grid:
     title: str = ""
     note: str = ""
     id: str = ""
-    facets: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
-    """What a page's reader may choose rows by."""
+    facets: Sequence[str] = ()
+    """Heads of the columns, in small letters, by whose texts a page's reader may choose rows."""
 
     @property
     def rows(self) -> list[list[Cell]]:

@@ -113,15 +113,21 @@ def macros(template: str) -> Any:
 def table(grid: Grid) -> Html:
     """The grid without its note, sorted by a click on a heading and filtered by what is typed above
     it; its title is read aloud. Facets become choices where there is more than one value."""
-    facets = [{name: of(item) for name, of in grid.facets.items()} for item in grid.items]
-    rows = [list(zip(grid.columns, cells, strict=True)) for cells in grid.rows]
-    values = {
-        name: list(dict.fromkeys(row[name] for row in facets if row[name])) for name in grid.facets
+    facets = {
+        at: head
+        for at, column in enumerate(grid.columns)
+        if (head := column.head.lower()) in grid.facets
     }
-    choices = {name: several for name, several in values.items() if len(several) > 1}
-    pairs = list(zip(rows, facets, strict=True))
-    text: Html = macros("parts.html").table(grid, grid.columns, pairs, choices)
-    return text
+    rows = []
+    choices: dict[str, dict[str, None]] = {head: {} for head in facets.values()}
+    for cells in grid.rows:
+        texts = {head: plain.short(cells[at].text) for at, head in facets.items() if cells[at].text}
+        for head, text in texts.items():
+            choices[head][text] = None
+        rows.append((list(zip(grid.columns, cells, strict=True)), texts))
+    several = {head: list(values) for head, values in choices.items() if len(values) > 1}
+    content: Html = macros("parts.html").table(grid, grid.columns, rows, several)
+    return content
 
 
 def headed_table(grid: Grid) -> Html:

@@ -224,13 +224,7 @@ def overview(series: Sequence[Series], live: bool = False, watches: Sequence[Wat
     alarms = any(watch.alarms for watch in watches)
     # A series is numbered as on its experiment's page.
     rows = [row for of in experiments.values() for row in enumerate(_shown(of))]
-    facets = {
-        "experiment": lambda row: plain.short(row[1].experiment),
-        "variant": lambda row: plain.short(row[1].score.variant),
-        "measure": lambda row: row[1].measure,
-        "machine": lambda row: plain.short(row[1].machine),
-        "changed": lambda row: row[1].changed,
-    }
+    grid = Grid(_COLUMNS, rows, "Series", id="series-table", facets=_FACETS)
     return shell(
         "history.html",
         "History",
@@ -238,7 +232,7 @@ def overview(series: Sequence[Series], live: bool = False, watches: Sequence[Wat
         count=len(series),
         changes=figures.count(sum(len(each.changes) for each in series), "change"),
         shown=len(rows),
-        table=table(Grid(_COLUMNS, rows, "Series", id="series-table", facets=facets)),
+        table=table(grid),
         differences=table(differences(watches, "differences-table")) if alarms else None,
         method=_METHOD,
         live=live,
@@ -306,6 +300,9 @@ _COLUMNS = (
     Column("Latest", _latest, "number"),
     Column("Last change", _last_change, "number"),
 )
+
+
+_FACETS = ("experiment", "variant", "measure", "machine")
 
 
 def _data(series: Sequence[Series]) -> dict[str, Any]:

@@ -49,20 +49,15 @@ def shell(
     )
 
 
-def markup_cell(kind: str, *about: Any, value: Value = None) -> Cell:
-    """A cell that a macro of cells.html makes."""
-    return Cell(value=value, markup=getattr(macros("cells.html"), kind)(*about))
+def markup_cell(kind: str, *about: Any, text: str = "", value: Value = None) -> Cell:
+    """A cell that a macro of cells.html makes; ``text`` is what rows are chosen by."""
+    return Cell(text, value, markup=getattr(macros("cells.html"), kind)(*about))
 
 
 def listing(summaries: Sequence[Summary], live: bool = False) -> str:
     """The list of runs; newest first."""
     runs = sorted(summaries, key=lambda run: (run.created, run.name), reverse=True)
-    facets = {
-        "experiment": lambda run: run.experiment and plain.short(run.experiment),
-        "state": lambda run: plain.short(run.state),
-        "machine": lambda run: run.machine and plain.short(run.machine),
-    }
-    grid = Grid(_COLUMNS, runs, "Runs", id="runs-table", facets=facets)
+    grid = Grid(_COLUMNS, runs, "Runs", id="runs-table", facets=("experiment", "state", "machine"))
     reports = sum(run.has_report for run in runs)
     intro = f"{figures.count(len(runs), 'run')}, {reports} with a report"
     listed = table(grid) if runs else None
@@ -78,9 +73,9 @@ def _effects(run: Summary) -> int | None:
 
 
 _COLUMNS = (
-    Column("Run", lambda run: markup_cell("run", run, value=run.name)),
+    Column("Experiment", lambda run: markup_cell("run", run, text=run.experiment, value=run.name)),
     Column("Answer", lambda run: markup_cell("answer", run, value=plain.sentence(run.answer))),
-    Column("State", lambda run: markup_cell("state", run)),
+    Column("State", lambda run: markup_cell("state", run, text=run.state)),
     Column("Begun (UTC)", lambda run: Cell(_minute(run), run.created)),
     Column("Kernels", lambda run: markup_cell("kernels", run)),
     Column("Machine", lambda run: run.machine),
