@@ -158,11 +158,14 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         for sample in record.samples:
             if sample.score is None:
                 continue
-            operations = sum(count for count, _ns in sample.reps)
             load, tasks = sample.extra.get("load"), sample.extra.get("load_tasks")
-            load = load if isinstance(load, str) else ""
-            tasks = tasks if isinstance(tasks, float) else None
-            point = Point(boot, sample.score, operations, load, tasks)
+            point = Point(
+                boot,
+                sample.score,
+                sum(count for count, _ns in sample.reps),
+                load if isinstance(load, str) else "",
+                tasks if isinstance(tasks, float) else None,
+            )
             points.setdefault((sample.suite, sample.case, boot.variant), []).append(point)
     experiment_text = ""
     with suppress(ToolError):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from kdyno.report import effects, figures, plain
 from kdyno.report.groups import deciding
@@ -133,16 +133,18 @@ def functions(verdict: Verdict) -> Grid | None:
             return figures.count(counts.functions, "other")
         return counts.function if counts.where == "kernel" else f"{counts.function} (program)"
 
-    def difference(row: tuple[Effect, FunctionCounts]) -> float:
-        return row[1].value - row[1].baseline_value
-
     columns = [
         Column("variant", lambda row: row[0].variant, "name"),
         Column("case", lambda row: row[0].case, "name"),
         Column("function", function, "name"),
         Column("baseline", lambda row: row[1].baseline_value, "number", "{:,.3f}".format, worth=1),
         Column("value", lambda row: row[1].value, "number", "{:,.3f}".format, worth=1),
-        Column("difference", difference, "number", figures.signed),
+        Column(
+            "difference",
+            lambda row: row[1].value - row[1].baseline_value,
+            "number",
+            figures.signed,
+        ),
     ]
     return Grid(columns, rows, "Instructions by function", id="functions-table") if rows else None
 
@@ -192,39 +194,33 @@ def strata(verdict: Verdict, most: int = _FEW_MACHINES) -> Grid | None:
     return Grid(columns, rows, "Effects by machine", id="strata-table") if rows else None
 
 
-@dataclass(frozen=True)
-class Detail:
+class Detail(NamedTuple):
     """A table behind the effects, as texts show it: with a heading and a note, folded."""
 
     heading: str
-    title: str
-    note: str
-    mark: str
-    """What the note explains."""
     grid: Callable[[Verdict], Grid | None]
+    note: str
+    mark: str = ""
+    """What the note explains."""
 
 
 DETAILS = (
     Detail(
         "an operation is made of",
-        "What an operation is made of",
+        apart,
         "of the variant, and how many more or fewer than the baseline; medians over boots",
         "(±n)",
-        apart,
     ),
     Detail(
         "effects by machine",
-        "Effects by machine",
-        "intervals are not corrected for their number; machines of fewer than six blocks have none",
-        "",
         strata,
+        "intervals are not corrected for their number; machines of fewer than six blocks have none",
     ),
     Detail(
         "instructions by function",
-        "Instructions by function",
+        functions,
         "counted by function in a boot of each kernel of its own; the rows of a case add up",
         "function",
-        functions,
     ),
 )
 

@@ -242,12 +242,11 @@ def overview(series: Sequence[Series], live: bool = False, watches: Sequence[Wat
 def history_page(series: Sequence[Series], live: bool = False) -> str:
     """The charts of one experiment's series."""
     plotted = _shown(series)
-    facets: dict[str, list[str]] = {
-        "variant": [plain.short(each.score.variant) for each in plotted],
-        "measure": [each.measure for each in plotted],
-        "changed": [each.changed for each in plotted],
+    choices: dict[str, list[str]] = {
+        "variant": list(dict.fromkeys(plain.short(each.score.variant) for each in plotted)),
+        "measure": list(dict.fromkeys(each.measure for each in plotted)),
+        "changed": list(dict.fromkeys(each.changed for each in plotted)),
     }
-    choices = {name: list(dict.fromkeys(values)) for name, values in facets.items()}
     return shell(
         "experiment.html",
         f"History of {plain.name(series[0].experiment)}",
