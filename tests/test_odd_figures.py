@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Verdicts that no run ever made: figures that are none, and far too many effects."""
+"""Verdicts that no run ever made: figures that are none."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
-from command_line import FASTER, SLOWER, Kdyno, effect, kdyno, stored, verdict
+from command_line import FASTER, SLOWER, Kdyno, kdyno, stored, verdict
 
 from kdyno.store.verdict import Verdict
 
@@ -70,21 +69,3 @@ def test_a_margin_that_is_none_is_refused(
     (run / "verdict.json").write_text(json.dumps(data | {key: value}))
     output = kdyno("report", run.name, "-f", "html")
     assert output.status == 2 and f"verdict.json: is not a verdict: {key}: " in output.err
-
-
-@pytest.mark.parametrize("words", [(), ("-f", "markdown")], ids=str)
-def test_of_very_many_effects_the_first_are_shown(
-    kdyno: Kdyno, tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kdyno.report.groups.MOST_SHOWN", 20)
-    many = [effect(f"case-{n:05d}", "faster", 1.05) for n in range(20)]
-    last = effect("the-last", "slower", 0.5)
-    run = stored(tmp_path / "runs", verdict(*many, last))
-    output = kdyno("report", run.name, *words)
-    assert output.status == 0
-    assert "first 20 of 21 effects" in " ".join(output.out.split())
-    assert len(set(re.findall(r"case-\d+", output.out))) == 20
-    # The answer is of all of them, and the gate as well.
-    assert output.out.count("the-last") == 1
-    assert kdyno("report", run.name, "-f", "csv").out.count("the-last") == 1
-    assert kdyno("report", run.name, "--fail-on", "slower").status == 10

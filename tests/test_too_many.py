@@ -61,6 +61,14 @@ def test_people_are_shown_the_first_and_told_so(
     assert "case-00005" in output.out and LAST not in output.out
 
 
+def test_the_answer_and_the_gate_are_of_all(kdyno: Kdyno, few: None, tmp_path: Path) -> None:
+    equal = [effect(f"case-{at}", "faster", 1.05) for at in range(MOST)]
+    run = stored(tmp_path / "runs", verdict(*equal, effect("the-last", "slower", 0.5)))
+    for words in ((), ("-f", "markdown"), ("-f", "csv")):
+        assert kdyno("report", run.name, *words).out.count("the-last") == 1
+    assert kdyno("report", run.name, "--fail-on", "slower").status == 10
+
+
 def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
     evidence = evidence_of(run)
     for home in ("", "../index.html"):

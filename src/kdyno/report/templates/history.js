@@ -2,7 +2,7 @@
 // Words at a point of a history, by pointer and by arrow keys. Stands behind tip.js.
 
 const site = JSON.parse(document.getElementById("site-data").textContent);
-const shape = { height: 240, edge: 14 }; // as in charts/history.py
+const shape = { height: 240, edge: 14 }; // as in charts/panels.py
 const figure = (series, value) =>
   series.unit ? `${value.toLocaleString("en", { maximumSignificantDigits: 5 })} ${series.unit}` : `×${value.toFixed(4)}`;
 const told = (series, at) => {

@@ -5,7 +5,7 @@
 const run = JSON.parse(document.getElementById("run-data").textContent);
 
 // Words at a point of a panel, by pointer and by arrow keys.
-const shape = { width: 1000, height: 240, edge: 14 }; // as in charts/boots.py
+const shape = { width: 1000, height: 240, edge: 14 }; // as in charts/panels.py
 const pointsOf = (panel) => {
   if (panel.points) return panel.points;
   const scores = run.scores[panel.dataset.case];
