@@ -248,10 +248,6 @@ def test_a_hostile_name_does_nothing_to_the_terminal() -> None:
     assert "\x1b" not in report and max(map(len, report.splitlines())) < 140
 
 
-def test_volumes() -> None:
-    assert [tables.volume(number) for number in (7, 12345)] == ["7 B", "12.35 kB"]
-
-
 @pytest.fixture
 def pipe() -> Experiment:
     """unixbench/pipe in a stock kernel."""

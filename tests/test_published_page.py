@@ -185,31 +185,6 @@ def test_every_claim_is_asked_about_or_says_why_not(name: str) -> None:
             assert ask.model_fields_set - {"what", "instead"} >= NEEDED[ask.what], claim.text
 
 
-CLAIM = 'text = "t"\nquestion = "q?"\ncarries = "c"\n'
-
-
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        (f'[[check]]\n{CLAIM}[[check.today]]\nwhat = "efect"\n',
-         'check[1].today[1].what: "efect" is not known. Did you mean "effect"?'),
-        (f'[[check]]\n{CLAIM}[[check.today]]\nwhat = "copies"\nbytes = ["1"]\n',
-         'check[1].today[1].bytes[1]: "1", text, is given, but an integer is expected'),
-        (f'[[check]]\n{CLAIM}chart = "job"\n[[check.today]]\nwhat = "places"\n',
-         'check[1].chart: "job" is not known. Did you mean "jobs"?'),
-        (f'[[check]]\n{CLAIM}[[check.today]]\nwhat = "places"\nflag = "x"\n',
-         "check[1].today[1].flag: unknown key. Did you mean"),
-    ],
-)  # fmt: skip
-def test_mistakes_in_claims_name_file_key_and_value(tmp_path: Path, body: str, told: str) -> None:
-    file = tmp_path / "bad.toml"
-    table = '[table.x]\nfactors = { kernel = ["a"] }\nfigures = { f = [1.0] }\n'
-    file.write_text(f'title = "t"\n{body}{table}')
-    with pytest.raises(UsageError) as error:
-        load_file(file)
-    assert "bad.toml" in str(error.value) and told in str(error.value)
-
-
 def effect(case: str, ratio: float, word: str = "faster") -> Effect:
     return Effect(
         suite="unixbench", case=case, variant="mine", unit="s", better="lower",

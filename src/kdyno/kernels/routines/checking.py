@@ -114,9 +114,9 @@ def kernels_own(tree: Path, cache_root: Path) -> Contender:
     try:
         text = read_text(path)
     except UsageError as problem:
-        raise UsageError(f"{problem}; --tree must be a kernel source") from None
+        raise UsageError(f"{problem}; {tree} must be a kernel source") from None
     if "memcpy_orig" not in text:
-        raise UsageError(f"{path}: has no memcpy_orig; --tree must be a source of 3.x to 7.x")
+        raise UsageError(f"{path}: has no memcpy_orig; sources of 3.x to 7.x have it")
     shim = ("-D__ASSEMBLY__", "-I", str(NATIVE / "shim"))
     code = assembled(text, str(path), cache_root, shim)
     return Contender("orig", "kernel_memcpy_orig", code, "the kernel's loop over 32 bytes", "rival")
