@@ -25,7 +25,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from kdyno import __version__
 from kdyno.errors import Interrupted, KdynoError
 from kdyno.verbs.options import flat, option
-from kdyno.verbs.output import say, show
+from kdyno.verbs.output import lose_output, say, show
 from kdyno.whole import NO_SPACE, no_space
 
 INTERRUPTED = Interrupted.exit_status
@@ -183,11 +183,6 @@ def _prepare_streams() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode is not an error
 
 
-def _lose_output() -> None:
-    """Send what is still in stdout's buffer nowhere: the exit would only fail at it once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
 def _say_usage(problem: typer.TyperException) -> None:
     """What typer says of a wrong command line, said as all of kdyno's errors are."""
     text = problem.format_message().strip().rstrip(".")
@@ -266,11 +261,11 @@ def main() -> int:
         return problem.exit_status
     except BrokenPipeError:
         # The reader of our output is gone (`kdyno list | head`): that is not an error of ours.
-        _lose_output()
+        lose_output()
         return 0
     except OSError as problem:
         if problem.errno == errno.ENOSPC and not problem.filename:
-            _lose_output()
+            lose_output()
         where = f"{problem.filename}: " if problem.filename else ""
         message = problem.strerror or str(problem)
         if problem.filename and problem.errno in NO_SPACE:

@@ -150,5 +150,9 @@ def kept_status(status: int) -> Iterator[None]:
     except BrokenPipeError:
         if not status:
             raise
-        # What is still buffered would only fail once more at the exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        lose_output()
+
+
+def lose_output() -> None:
+    """Send what is still in stdout's buffer nowhere: the exit would only fail at it once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
