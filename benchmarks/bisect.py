@@ -82,17 +82,17 @@ def repository(place: Path, seeds: Iterable[int], spins: int = SPINS) -> None:
         git("checkout", "-q", "-b", f"seed-{seed}", "c0")
         generator = random.Random(seed)
         slow, broken, dead = special(generator)
+        error, panic = "#error not yet\n", '\tpanic("not yet");\n'
+        changes = {
+            slow: (PIPE, ANCHOR, SPIN.format(spins) + ANCHOR),
+            broken: (PIPE, ANCHOR, error + ANCHOR),
+            broken + 3: (PIPE, error, ""),
+            dead: (BOOT, BOOT_ANCHOR, panic + BOOT_ANCHOR),
+            dead + 1: (BOOT, panic, ""),
+        }
         for number in range(1, COMMITS + 1):
-            if number == slow:
-                path = change(PIPE, ANCHOR, SPIN.format(spins) + ANCHOR)
-            elif number == broken:
-                path = change(PIPE, ANCHOR, "#error not yet\n" + ANCHOR)
-            elif number == broken + 3:
-                path = change(PIPE, "#error not yet\n", "")
-            elif number == dead:
-                path = change(BOOT, BOOT_ANCHOR, '\tpanic("not yet");\n' + BOOT_ANCHOR)
-            elif number == dead + 1:
-                path = change(BOOT, '\tpanic("not yet");\n', "")
+            if number in changes:
+                path = change(*changes[number])
             else:
                 kind = OTHERS if generator.random() < 0.5 else COMPILED
                 path = comment(generator.choice(kind), number)
@@ -117,7 +117,7 @@ def search(place: Path, results: Path, seed: int, words: list[str]) -> tuple[boo
     return right, took_s, len(data["probes"])
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--make", type=Path, metavar="FOLDER")
@@ -130,35 +130,21 @@ def main() -> int:
     seeds = range(request.seed, request.seed + request.searches)
     if request.make:
         repository(request.make, seeds, request.spins)
-        return 0
+        return
     with tempfile.TemporaryDirectory(prefix="kdyno-bisect-") as folder:
         place = request.place or Path(folder, "linux")
         if not request.place:
             repository(place, seeds, request.spins)
         results = [search(place, Path(folder), seed, request.words) for seed in seeds]
-    times = ", ".join(f"{took_s / 60:.1f}" for _right, took_s, _points in results)
-    finish(
-        [
-            Figure(
-                "right commit",
-                sum(right for right, _took_s, _points in results),
-                "",
-                least=request.searches,
-            ),
-            Figure(
-                "a search",
-                max(took_s for _right, took_s, _points in results) / 60,
-                "min",
-                most=25,
-                how=times,
-            ),
-            Figure(
-                "points measured", max(points for _right, _took_s, points in results), "", most=8
-            ),
-        ],
-        request.json,
+    right, times_s, points = zip(*results, strict=True)
+    how = ", ".join(f"{took_s / 60:.1f}" for took_s in times_s)
+    figures = (
+        Figure("right commit", sum(right), "", least=request.searches),
+        Figure("a search", max(times_s) / 60, "min", most=25, how=how),
+        Figure("points measured", max(points), "", most=8),
     )
+    finish(figures, request.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,7 +3,7 @@
 
     python -m benchmarks.counting [PART ...] [--json FILE]
 
-Parts: boot, exact, suite, profile, clock. All but `exact` are times: the counts come out the same
+Parts: boot, exact, suite, profiled. All but `exact` are times: the counts come out the same
 whatever else the machine does.
 """
 
@@ -14,15 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figure import Figure, boots_of, main, median_of, result_of, run_of, timed
-from kdyno.experiment.model import Experiment
-from kdyno.labs.profile.counts import count
+from benchmarks.figure import Figure, main, median_of, result_of, timed
 from kdyno.machines.emulator import COUNTS
 from kdyno.machines.machine import Outcome
 from kdyno.measure import boot as booting
 from kdyno.measure.bench import Bench, bench_of, plan_of
 from kdyno.measure.builder import build_all, check
-from kdyno.measure.execution import Options
 from kdyno.paths import cache_root, data_root
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.subject import load
@@ -34,15 +31,11 @@ OF_PLACE = {"umask": "syscall", "pipe": "pipe", "file": "fscopy-1024"}
 """The first word of a variant's name, and the case that its place is in the path of."""
 
 
-def of_variants(experiment: Experiment, *names: str) -> Experiment:
-    kept = tuple(variant for variant in experiment.variants if variant.name in names)
-    return replace(experiment, variants=kept)
-
-
 def stock() -> Bench:
     """The baseline alone, with its kernel built."""
     experiment, suites = load(KNOWN)
-    experiment, cache = of_variants(experiment, "stock"), cache_root()
+    variants = tuple(variant for variant in experiment.variants if variant.name == "stock")
+    experiment, cache = replace(experiment, variants=variants), cache_root()
     images = build_all(experiment, check(experiment, cache, lambda *_: None), cache).images
     return bench_of(experiment, suites, images, None, cache, lambda _text: None)
 
@@ -104,17 +97,7 @@ def suite(request: Any) -> Iterator[Figure]:
     yield Figure("unixbench's kernel cases, two kernels", took_s, "s", 90, how=how)
 
 
-def profile(request: Any) -> Iterator[Figure]:
-    experiment, suites = load(KNOWN)
-    experiment = of_variants(experiment, "stock", "pipe-41")
-    pipe = tuple(replace(use, cases=("pipe",)) for use in experiment.suites)
-    options = Options(cache=cache_root(), runs=Path())
-    results = count(replace(experiment, suites=pipe), suites, options)
-    plain, mine = (counted.cases[0].total for counted in results)
-    (effect,) = result_of("run", KNOWN, "--variant", "pipe-41", "--case", "pipe")["effects"]
-    counted = effect["value"] - effect["baseline_value"]
-    off, how = abs((mine - plain) / counted - 1), f"{mine - plain:.4f} against {counted:.4f}"
-    yield Figure("profile's sum ÷ counted difference, off 1 by", off, "", 1e-4, how=how)
+def profiled(request: Any) -> Iterator[Figure]:
     setup, left = stock(), ((COUNTS, request.folder / COUNTS),)
     ordinary_s, profiled_s = (
         median_of(3, lambda own=own: cpu_s(booted(setup, WORK, own)))  # type: ignore[misc]
@@ -124,16 +107,5 @@ def profile(request: Any) -> Iterator[Figure]:
     yield Figure("profiled boot ÷ ordinary boot", profiled_s / ordinary_s, "×", 3, how=how)
 
 
-def clock(request: Any) -> Iterator[Figure]:
-    """The guest's seconds and the host's between its first and its last word, CPUs emulated."""
-    text = KNOWN.read_text(encoding="utf-8").replace("metric", "# metric")
-    text = text.replace('kind   = "qemu"', 'kind   = "qemu"\naccel  = "tcg"')
-    words = ("--variant", "pipe-41", "--case", "pipe", "--interleave", "boots")
-    run = run_of(text, request.folder, *words, "--max-boots", "3", "--seconds", "0.2")
-    hosts = [boot.host for boot in boots_of(run)]
-    apart = max(abs((host.guest_clock_s or 0) - (host.host_clock_s or 0)) for host in hosts)
-    yield Figure("emulated seconds, apart from the host's", apart, "s", 0.05)
-
-
 if __name__ == "__main__":
-    main(__doc__, boot, exact, suite, profile, clock)
+    main(__doc__, boot, exact, suite, profiled)

@@ -3,7 +3,7 @@
 
     python -m benchmarks.speed [PART ...] [--json FILE]
 
-Parts: start, builds, same-again, boot-overhead, inside-cases, sampled. Nothing else should run on
+Parts: start, builds, boot-overhead, inside-cases. Nothing else should run on
 the machine meanwhile.
 """
 
@@ -19,15 +19,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figure import Figure, boots_of, kdyno, main, median_of, run_of, timed
+from benchmarks.figure import Figure, boots_of, main, median_of, run_of, timed
 from kdyno.kernels.build import build
-from kdyno.labs.profile.record import stored_profiles
 from kdyno.machines.cpus import place
 from kdyno.machines.guest import boot, guest_program
 from kdyno.machines.uml import UmlBoot
 from kdyno.measure.builder import check
 from kdyno.paths import cache_root, data_root
-from kdyno.store.run import list_runs
 from kdyno.suites.job import Job, render
 from kdyno.verbs.subject import load
 
@@ -77,12 +75,6 @@ def builds(_request: Any) -> Iterator[Figure]:
         yield Figure("incremental image is byte for byte the clean one", same, "", least=1, how=how)
 
 
-def same_again(_request: Any) -> Iterator[Figure]:
-    kdyno("build", EXPERIMENT)
-    took_s = median_of(5, lambda: kdyno("build", EXPERIMENT, "--variant", "fsrm"))
-    yield Figure("`kdyno build` of the same variant again", took_s, "s", most=0.5)
-
-
 def boot_overhead(request: Any) -> Iterator[Figure]:
     """kdyno's boot with an empty job against the bare kernel process doing the same."""
     experiment, _ = load(EXPERIMENT)
@@ -124,16 +116,5 @@ def inside_cases(request: Any) -> Iterator[Figure]:
     yield Figure("kdyno's own memory, peak", memory_mb, "MB", most=200)
 
 
-def sampled(request: Any) -> Iterator[Figure]:
-    """perf's samples of a boot, all together, against the CPU time that the host counted."""
-    words = ("--method", "perf", "--case", "fscopy-1024", "--seconds", "0.5", "--boots", "2")
-    kdyno("profile", EXPERIMENT, "--variant", "fsrm", *words, "--runs", request.folder)
-    (run,) = list_runs(request.folder)
-    boots = [boot for profile in stored_profiles(run).values() for boot in profile.boots]
-    off = [abs(boot.sampled_s / boot.cpu_s - 1) for boot in boots if boot.cpu_s]
-    how = f"worst of {len(off)} boots; more where perf may not look into the host's kernel"
-    yield Figure("perf: samples ÷ CPU time, off 1 by", max(off), "", most=0.15, how=how)
-
-
 if __name__ == "__main__":
-    main(__doc__, start, builds, same_again, boot_overhead, inside_cases, sampled)
+    main(__doc__, start, builds, boot_overhead, inside_cases)

@@ -23,8 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figure import Figure, main, median_of, timed
-from kdyno.errors import ToolError
+from benchmarks.figure import Figure, main
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import look
@@ -36,14 +35,12 @@ from kdyno.measure.bench import Bench, bench_of, info, plan_of, tree_of
 from kdyno.measure.builder import build_all, check
 from kdyno.measure.execution import Options, asked_of, execute
 from kdyno.measure.loop import block_order, draw_of, effort
-from kdyno.measure.turns import Member
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, data_root
 from kdyno.stats.effect import PairedEffect
 from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import Verdict
-from kdyno.suites import protocol as record
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.subject import load
 
@@ -130,22 +127,6 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
 def half_width(effect: PairedEffect) -> float:
     """On the log scale; NaN: there is no interval."""
     return math.nan if effect.half_width is None else effect.half_width
-
-
-def cost(_request: Any) -> Iterator[Figure]:
-    """A turn of nothing, by a guest of the first image."""
-    setup = bench(experiment_of(COPY))
-    plan = plan_of(setup, setup.experiment.baseline, turns=True)
-    with measuring("a benchmark", wait=True):
-        session = setup.machine.open(plan)
-        member = Member(plan, session, setup.machine.clock, booting.now())
-        member.hear(record.Hello)
-        member.begin(3, 60.0)
-        if not member.ready:
-            raise ToolError(f"the guest is not ready: {session.close().host.text}")
-        took_s = median_of(2000, lambda: timed(lambda: member.turn(0, 60.0)))
-        session.close()
-    yield Figure("a turn of nothing", 1e6 * took_s, "µs", most=150, how="median of 2000")
 
 
 @contextmanager
@@ -255,12 +236,6 @@ def five(_request: Any) -> Iterator[Figure]:
         yield Figure(name + where, widest, "%", most=most, how="largest of six, corrected")
 
 
-def same(_request: Any) -> Iterator[Figure]:
-    verdict = verdict_of(experiment_of(COPY), 5)
-    alike = sum(row.verdict == "equivalent" or row.equivalent_too for row in verdict.effects)
-    yield Figure("A/A of five minutes: equivalent within ±0.5 %", alike, "of 6", least=6)
-
-
 if __name__ == "__main__":
-    parts = (cost, quiet, quiet_load, demo, demo_load, five, same, copies)
+    parts = (quiet, quiet_load, demo, demo_load, five, copies)
     main(__doc__, *parts, minutes=3.0, runs_of_copies=20)

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from command_line import FASTER, SLOWER, UNDECIDED, stored, verdict
 from synthetic_run import DEMO, case, make
-from test_counted import lengths, run_of
-from test_counted import made as counted
+from test_counted import counting, lengths, run_of
 from test_memcpy_bench import bench_of as bench
 from test_profiles_shown import profile
 from test_report_values import HOST
@@ -50,7 +49,7 @@ def seed_runs(folder: Path) -> dict[str, Path]:
         _fill(whole)
         turns = make(folder / "turns", replace(SMALL, rounds=12, failed=()), patch)
         _profiles(turns, "gprof")
-        exact, judged = run_of(counted(lengths(41)), folder / "exact")
+        exact, judged = run_of(counting(lengths(41)), folder / "exact")
         with write_run(exact.path) as writer:
             writer.save_verdict(judged)
             _counts(writer)

@@ -39,14 +39,14 @@ def test_where_code_lies_makes_no_difference() -> None:
     assert None in beside(left, code("call *%rax")).rows[0]
 
 
-def shown(listing: Annotated) -> list[str]:
+def lines_of(listing: Annotated) -> list[str]:
     return terminal.text(parts([listing]), Screen(120, False, True)).splitlines()
 
 
 def test_the_table_has_counts_and_differences() -> None:
     left = code("push %rbx", "ret")
     right = [*code("push %rbx"), *code("nop", each=41.0), *code("ret")]
-    lines = shown(beside(left, right))
+    lines = lines_of(beside(left, right))
     assert lines[0] == "do_pipe in unixbench/pipe: mine − stock, executions an operation"
     assert [line.split() for line in lines[2:6]] == [
         ["2.000", "43.000", "+41.000", "sum"],
@@ -54,7 +54,7 @@ def test_the_table_has_counts_and_differences() -> None:
         ["+0", "41.000", "+41.000", "nop"],
         ["+0", "1.000", "1.000", "ret"],
     ]
-    alone = shown(replace(beside(code("ret"), code("ret")), after=BEFORE))
+    alone = lines_of(replace(beside(code("ret"), code("ret")), after=BEFORE))
     assert alone[0] == "do_pipe in unixbench/pipe: stock, executions an operation"
     assert alone[3].split() == ["+0", "1.000", "ret"]
 

@@ -55,7 +55,7 @@ def test_what_a_row_names_goes_into_a_kernel(row: BestFor, function: str) -> Non
 @pytest.mark.parametrize("row", rows(), ids=called)
 def test_a_row_stands_on_what_was_measured(row: BestFor) -> None:
     """The figures of a row are those of its bench, to the digits that it prints."""
-    seen = {it.routine: it for it in row.seen}
+    seen = {each.routine: each for each in row.seen}
     if row.bench is None:
         assert row.state != "measured"
         assert row.state == "default" or seen
@@ -108,7 +108,7 @@ def test_what_was_not_measured_comes_with_the_command_that_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("memcpy", "mempy"), 'Did you mean "memcpy"'),
         (('state = "default"', 'state = "guessed"'), '"guessed" is not known'),
@@ -118,7 +118,7 @@ def test_what_was_not_measured_comes_with_the_command_that_does() -> None:
         (("features", 'models = [[9, 1]]\nvendor = "X"\nfamily = 6\nfeatures'), "are ranges"),
     ],
 )
-def test_a_wrong_table_is_refused(change: tuple[str, str], said: str, tmp_path: Path) -> None:
+def test_a_wrong_table_is_refused(change: tuple[str, str], message: str, tmp_path: Path) -> None:
     text = (
         '[[row]]\nname = "x"\ncpu = "Any"\nstate = "default"\nwhy = "because it is so"\n'
         'features = ["sse2"]\nmemcpy = "fsrm"\n'
@@ -129,7 +129,7 @@ def test_a_wrong_table_is_refused(change: tuple[str, str], said: str, tmp_path: 
     path.write_text(text.replace(*change))
     with pytest.raises(UsageError) as refused:
         read_rows(path)
-    assert said in str(refused.value) and FILE in str(refused.value)
+    assert message in str(refused.value) and FILE in str(refused.value)
     path.write_text(text + text)
     with pytest.raises(UsageError, match="two rows are called 'x'"):
         read_rows(path)
@@ -142,10 +142,10 @@ def test_an_experiment_gets_the_routine_and_the_reason(tmp_path: Path) -> None:
         return f"{function}-of-{arch}", f"row {function}"
 
     functions = {"memcpy": ("fsrm",), "memset": ("sse",), "clear_page": ()}
-    known = Vocabulary(routines=functions, best=words)
+    expected = Vocabulary(routines=functions, best=words)
 
     def with_keys(**keys: object) -> Variant:
-        return variant("b", {"source": "path:src", **keys}, "-k", tmp_path, known)
+        return variant("b", {"source": "path:src", **keys}, "-k", tmp_path, expected)
 
     (tmp_path / "src").mkdir()
     mine = with_keys(memcpy="best", routines={"memset": "best"})
@@ -160,28 +160,28 @@ def test_the_best_of_this_machine_is_a_routine(tmp_path: Path) -> None:
     words = vocabulary({})
     (tmp_path / "src").mkdir()
     keys = {"source": "path:src", "memcpy": "best", "routines": {"memset": "best"}}
-    found = variant("mine", keys, "-k", tmp_path, words)
-    assert found.memcpy == best("memcpy", "um").routine
-    assert dict(found.best)["memset"].startswith("best: row ")
+    result = variant("mine", keys, "-k", tmp_path, words)
+    assert result.memcpy == best("memcpy", "um").routine
+    assert dict(result.best)["memset"].startswith("best: row ")
 
 
 def test_a_kernels_record_says_which_routine_it_was_and_the_report_shows_it() -> None:
-    asked = Variant(
+    request = Variant(
         "mine", "path:x", memcpy="wide", routines=(("memset", "sse"),), best=(("memcpy", "row r"),)
     )
-    record = routines_of(asked)
+    record = routines_of(request)
     assert record == {"routines": {"memcpy": "wide", "memset": "sse"}, "best": {"memcpy": "row r"}}
     assert routines_of(Variant("stock", "path:x")) == {}
     verdict = Verdict.model_construct(experiment="x", baseline="stock", boots={}, effects=())
-    shown = builds_section(Evidence(verdict, builds={"mine": record, "stock": {"inputs": {}}}))
-    assert "<dd>memcpy wide (row r), memset sse</dd>" in str(shown)
-    assert str(shown).count("memory routines") == 1
+    text = builds_section(Evidence(verdict, builds={"mine": record, "stock": {"inputs": {}}}))
+    assert "<dd>memcpy wide (row r), memset sse</dd>" in str(text)
+    assert str(text).count("memory routines") == 1
 
 
 def test_the_page_shows_the_figures_of_both_cpus_side_by_side() -> None:
     """One line a routine, what misses its target in italics."""
     page = (routines_folder().parent.parent / "docs" / "research" / "memcpy.md").read_text("utf-8")
-    seen = {row.name: {it.routine: it for it in row.seen} for row in rows() if row.seen}
+    seen = {row.name: {each.routine: each for each in row.seen} for row in rows() if row.seen}
     assert list(seen) == ["amd-zen4", "intel-sapphire-rapids"]
     named = dict.fromkeys(
         "`best`" if name.startswith("best-") else f"`{name}`"
@@ -191,11 +191,11 @@ def test_the_page_shows_the_figures_of_both_cpus_side_by_side() -> None:
         cells = []
         for cpu_name, figures in seen.items():
             own = f"best-{cpu_name}" if name == "`best`" else name.strip("`")
-            cells += shown(figures[own]) if own in figures else ["", "", "", ""]
+            cells += cells_of(figures[own]) if own in figures else ["", "", "", ""]
         assert f"| {name} | {' | '.join(cells)} |" in page
 
 
-def shown(it: Figures) -> list[str]:
-    met = (it.worst <= 1.05, it.ceiling >= 0.8, it.glibc >= 1, it.rivals >= 1.25)
-    values = (it.worst, it.ceiling, it.glibc, it.rivals)
+def cells_of(each: Figures) -> list[str]:
+    met = (each.worst <= 1.05, each.ceiling >= 0.8, each.glibc >= 1, each.rivals >= 1.25)
+    values = (each.worst, each.ceiling, each.glibc, each.rivals)
     return [f"{v:.2f}" if ok else f"*{v:.2f}*" for v, ok in zip(values, met, strict=True)]

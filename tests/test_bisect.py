@@ -107,7 +107,7 @@ def test_with_noise_no_wrong_commit_in_two_hundred(count: int, share: float) -> 
     for seed in range(200):
         generator = random.Random(seed)
         at = generator.randint(1, count)
-        unusable = frozenset(it for it in range(1, count) if generator.random() < share)
+        unusable = frozenset(number for number in range(1, count) if generator.random() < share)
         state = simulated(step_at(count, (at, 0.01)), seed, unusable)
         (step,) = state.steps
         assert step.low < at <= step.high
@@ -142,7 +142,7 @@ def test_an_equal_kernel_narrows_the_range_without_a_measurement() -> None:
     state.record(2, Same(as_low=True))
     assert state.span is not None and (state.span.low, state.span.high) == (2, 4)
     state.record(3, Same(as_low=False))
-    assert [(it.low, it.high) for it in state.steps] == [(2, 3)] and state.span is None
+    assert [(step.low, step.high) for step in state.steps] == [(2, 3)] and state.span is None
 
 
 def test_a_built_neighbour_is_preferred_to_the_middle() -> None:
@@ -186,16 +186,22 @@ def repository(folder: Path) -> Path:
 
 def test_commits_are_those_of_the_first_parents(tmp_path: Path) -> None:
     place = repository(tmp_path / "linux")
-    found = points.commits(place, "HEAD~4", "main")
-    assert [it.title for it in found] == ["base", "slow", "docs", "merge side", "last"]
-    assert [it.name[:2] for it in found] == ["0-", "1-", "2-", "3-", "4-"]
-    merge = found[3]
+    commits = points.commits(place, "HEAD~4", "main")
+    assert [each.title for each in commits] == ["base", "slow", "docs", "merge side", "last"]
+    assert [each.name[:2] for each in commits] == ["0-", "1-", "2-", "3-", "4-"]
+    merge = commits[3]
     assert len(merge.parents) == 2 and set(merge.files) == {"fs/open.c", "fs/Makefile"}
     base, last = points.merged(place, merge) or ("", "")
-    assert [it.title for it in points.commits(place, base, last)] == ["slow", "side 1", "side 2"]
-    assert points.merged(place, found[1]) is None
-    active = points.active(found, frozenset({"fs/pipe.c"}))
-    assert [it.title for it in active] == ["base", "slow", "merge side"], "it changes a Makefile"
+    assert [point.title for point in points.commits(place, base, last)] == [
+        "slow",
+        "side 1",
+        "side 2",
+    ]
+    assert points.merged(place, commits[1]) is None
+    active = points.active(commits, frozenset({"fs/pipe.c"}))
+    assert [each.title for each in active] == ["base", "slow", "merge side"], (
+        "it changes a Makefile"
+    )
 
 
 def years(folder: Path) -> Path:
@@ -232,7 +238,7 @@ def test_of_a_url_the_commits_between_are_fetched_and_one_before(
     source = Request(source=f"git:{url}", good="v185", bad="v192", case="unixbench/pipe")
     state = bisect._begun(source)
     own = Path(state.question.repository)
-    assert [it.title for it in state.range.points] == [f"c{at}" for at in range(185, 193)]
+    assert [point.title for point in state.range.points] == [f"c{at}" for at in range(185, 193)]
     merge = state.range.points[5]
     assert len(merge.parents) == 2
     present = subprocess.run(["git", "-C", own, "log", "--all", "--format=%s"], capture_output=True)
@@ -255,24 +261,24 @@ def test_of_a_url_the_commits_between_are_fetched_and_one_before(
 
 def test_a_commit_is_a_patch_over_the_good_tree(tmp_path: Path) -> None:
     place, patches = repository(tmp_path / "linux"), tmp_path / "patches"
-    found = points.commits(place, "HEAD~4", "main")
-    good = points.with_keys(place, found[0], found[0].commit, patches)
-    assert good.keys == {"source": f"git:{place}#{found[0].commit}"}
-    slow = points.with_keys(place, found[1], found[0].commit, patches)
+    commits = points.commits(place, "HEAD~4", "main")
+    good = points.with_keys(place, commits[0], commits[0].commit, patches)
+    assert good.keys == {"source": f"git:{place}#{commits[0].commit}"}
+    slow = points.with_keys(place, commits[1], commits[0].commit, patches)
     assert slow.keys["source"] == good.keys["source"]
     (patch,) = slow.keys["patches"]
     assert "+two" in Path(patch).read_text()
-    assert "-two" in points.reverted(place, found[1], patches).read_text()
+    assert "-two" in points.reverted(place, commits[1], patches).read_text()
 
 
 def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
     for name in ("0002-b.patch", "0001-a.patch"):
         (tmp_path / name).write_text("x")
-    found = points.series(tmp_path)
-    keys = map(Range(found, "patch").keys, found)
-    names = [[Path(it).name for it in own["patches"]] for own in keys]
+    commits = points.series(tmp_path)
+    keys = map(Range(commits, "patch").keys, commits)
+    names = [[Path(each).name for each in own["patches"]] for own in keys]
     assert names == [[], ["0001-a.patch"], ["0001-a.patch", "0002-b.patch"]]
-    assert [it.title for it in found] == ["no patch", "0001-a.patch", "0002-b.patch"]
+    assert [each.title for each in commits] == ["no patch", "0001-a.patch", "0002-b.patch"]
     (tmp_path / "series").write_text("# order\n0002-b.patch -p1\n0001-a.patch\n")
     assert points.series(tmp_path)[1].title == "0002-b.patch"
     (tmp_path / "series").write_text("0003-c.patch\n")
@@ -306,16 +312,16 @@ def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> No
     of_files = points.files(first, good, bad)
     names = ["Makefile", "lib/empty.h", "lib/link.h", "gone.c", "init/main.c"]
     names += ["lib/new.sh", "lib/sort.c", "logo.bin"]
-    assert [it.title for it in of_files] == [first.title, *names]
-    assert [it.name for it in of_files] == ["good", *"12345678"]
+    assert [file.title for file in of_files] == [first.title, *names]
+    assert [file.name for file in of_files] == ["good", *"12345678"]
     of_files = points.patched(of_files, good.path, bad.path, tmp_path / "patches")
-    names = [it for it in names if it not in ("lib/link.h", "logo.bin")]
-    assert [it.title for it in of_files] == [first.title, *names, "files that are no text"]
+    names = [name for name in names if name not in ("lib/link.h", "logo.bin")]
+    assert [file.title for file in of_files] == [first.title, *names, "files that are no text"]
     assert of_files[-1].files == ("lib/link.h", "logo.bin")
     last = Range(of_files, "file").keys(of_files[-2])
     assert last["source"] == "kernel.org:7.3.4" and len(last["patches"]) == len(names)
     together = tmp_path / "together.patch"
-    together.write_bytes(b"".join(Path(it).read_bytes() for it in last["patches"]))
+    together.write_bytes(b"".join(Path(each).read_bytes() for each in last["patches"]))
     changes = of_variant(good.path, [together], {}, ())
     assert changes == of_variant(good.path, map(Path, last["patches"]), {}, ())
     assert changes.files.keys() == set(names) and changes.files["gone.c"] is None
@@ -325,7 +331,7 @@ def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> No
         assert (name in changes.executable) == bool(file.stat().st_mode & 0o100), name
     # What nothing compiles is left out, and is in what stands for it.
     active = points.active(of_files, frozenset({"lib/sort.c", "gone.c"}))
-    assert [it.title for it in active[1:]] == ["Makefile", "gone.c", "lib/sort.c"]
+    assert [each.title for each in active[1:]] == ["Makefile", "gone.c", "lib/sort.c"]
     back = tmp_path / "back.patch"
     back.write_bytes(points.file_patch(bad.path, good.path, "lib/sort.c"))
     (text,) = of_variant(bad.path, [back], {}, ()).files.values()
@@ -347,13 +353,15 @@ def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
     own.check()
     monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: Recipes({"x": None}, {}))  # type: ignore[dict-item]
     for compiled, titles in (({"lib/sort.c"}, ["Makefile", "lib/sort.c"]), (None, ["", ""])):
-        known = compiled and frozenset(compiled)
-        monkeypatch.setattr("kdyno.bisect.session.compiled_sources", lambda *_, it=known: it)
+        expected = compiled and frozenset(compiled)
+        monkeypatch.setattr(
+            "kdyno.bisect.session.compiled_sources", lambda *_, value=expected: value
+        )
         own.state = state
         own._leave_out(*state.range.points)
         first, *others = own.state.range.points
         assert first.keys == {"source": f"path:{tmp_path / '7.3.4'}"}
-        assert [it.title for it in others] == titles if compiled else len(others) == 7
+        assert [other.title for other in others] == titles if compiled else len(others) == 7
         assert others[-1].keys == {"source": f"path:{tmp_path / '7.3.5'}"}, "built already"
         assert own._with_keys(others[-1]) == others[-1]
         keys = own._with_keys(others[0]).keys
@@ -396,11 +404,11 @@ def test_options_are_added_one_by_one(tmp_path: Path) -> None:
     good, bad = tmp_path / "a.config", tmp_path / "b.config"
     good.write_text("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=3\n")
     bad.write_text("# a comment\nCONFIG_A=y\nCONFIG_B=y\n")
-    found = points.options(good, bad)
-    assert [it.title for it in found] == ["a.config", "CONFIG_B=y", "# CONFIG_C is not set"]
-    keys = Range(found, "option").keys
-    assert keys(found[2])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "# CONFIG_C is not set"]
-    assert keys(found[1])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "CONFIG_C=3"]
+    commits = points.options(good, bad)
+    assert [each.title for each in commits] == ["a.config", "CONFIG_B=y", "# CONFIG_C is not set"]
+    keys = Range(commits, "option").keys
+    assert keys(commits[2])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "# CONFIG_C is not set"]
+    assert keys(commits[1])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "CONFIG_C=3"]
     with pytest.raises(UsageError, match="the two set the same"):
         points.options(good, good)
 
@@ -435,7 +443,7 @@ def test_the_state_is_read_back_as_it_was_and_replayed(tmp_path: Path) -> None:
     (tmp_path / STATE).write_text(json.dumps(_FILE.dump_python(state, mode="json")))
     assert load(tmp_path) == state
     replayed = state.search()
-    assert [(it.low, it.high) for it in replayed.steps] == [(2, 4)] and replayed.span is None
+    assert [(step.low, step.high) for step in replayed.steps] == [(2, 4)] and replayed.span is None
     (tmp_path / STATE).write_text("{")
     with pytest.raises(UsageError, match="cannot be read"):
         load(tmp_path)
@@ -529,7 +537,13 @@ def test_an_experiment_file_says_what_is_searched(
     words = ("bisect", tmp_path / "x.toml", "--runs", tmp_path / "runs")
     assert kdyno(*words, "--max-minutes", "3").status == 12
     (state,) = states
-    assert [it.title for it in state.range.points] == ["base", "slow", "docs", "merge side", "last"]
+    assert [point.title for point in state.range.points] == [
+        "base",
+        "slow",
+        "docs",
+        "merge side",
+        "last",
+    ]
     own = state.question
     assert (own.suite, own.case, own.min_effect, own.max_minutes) == ("unixbench", "pipe", 0.01, 3)
     assert own.base["suite"] == [{"name": "unixbench", "cases": ["pipe"], "seconds": 0.2}]
@@ -573,9 +587,9 @@ def test_what_a_probe_has_built_is_what_it_measures(
     }
     question = Question("unixbench", "pipe", base)
     state = State(question, Range(points, "patch"), Difference(0.9, 0.89, 0.91), "ends")
-    made = Recipes({}, {}), built(tmp_path / "images", **kernels)
-    monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: made[0])
-    monkeypatch.setattr("kdyno.bisect.session.build_all", lambda *_, **__: made[1])
+    result = Recipes({}, {}), built(tmp_path / "images", **kernels)
+    monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: result[0])
+    monkeypatch.setattr("kdyno.bisect.session.build_all", lambda *_, **__: result[1])
     seen: list[Options] = []
 
     def execute(experiment: object, suites: object, options: Options) -> tuple[Run, Verdict]:
@@ -590,8 +604,8 @@ def test_what_a_probe_has_built_is_what_it_measures(
     with pytest.raises(UsageError, match="measured"):
         search.run()
     # A probe; or, where none was needed, the verification, which is another experiment.
-    assert [it.prepared for it in seen] == [None if outcome else made]
-    assert [it.outcome for it in search.state.steps] == ([outcome] if outcome else [])
+    assert [each.prepared for each in seen] == [None if outcome else result]
+    assert [step.outcome for step in search.state.steps] == ([outcome] if outcome else [])
 
 
 def test_a_kernel_in_which_nothing_compiled_differs_is_called_the_same(tmp_path: Path) -> None:
@@ -613,16 +627,16 @@ def test_what_is_prepared_is_neither_checked_nor_built_again(
     monkeypatch.setattr(execution, "check", again)
     monkeypatch.setattr(execution, "build_all", again)
     monkeypatch.setattr(execution, "check_cases", lambda *_: ())
-    made = built(tmp_path, stock=b"1", mine=b"1")
-    recipes = Recipes({}, {}, installed=made.images)
+    result = built(tmp_path, stock=b"1", mine=b"1")
+    recipes = Recipes({}, {}, installed=result.images)
     notes: list[str] = []
 
     def bench(_experiment: object, _suites: object, own: object, images: object, _: object) -> None:
-        assert (own, images) == (recipes, made)
+        assert (own, images) == (recipes, result)
         raise UsageError("ready")
 
     monkeypatch.setattr(execution, "_bench", bench)
-    options = Options(tmp_path, tmp_path, prepared=(recipes, made))
+    options = Options(tmp_path, tmp_path, prepared=(recipes, result))
     options = replace(options, listener=execution.Listener(notify=notes.append))
     text = 'name = "x"\nbaseline = "stock"\n[kernel]\nsource = "debian:linux-source-7.3"\n'
     text += '[variant.stock]\n[variant.mine]\ncflags = "-O3"\n'
@@ -676,24 +690,26 @@ def test_the_branch_of_a_merge_that_is_found_is_searched(
 ) -> None:
     """Real commits, and answers without noise: those that have `side 2` are slow."""
     place = repository(tmp_path / "linux")
-    slow = {it.commit for it in points.commits(place, "main~2", "main")[1:]}
+    slow = {point.commit for point in points.commits(place, "main~2", "main")[1:]}
     slow |= {points.commits(place, "main~1^2~1", "main~1^2")[1].commit}
 
     def run(session: Session) -> State:
         state = session.state
-        levels = [-0.05 * (it.commit in slow) for it in state.range.points]
+        levels = [-0.05 * (point.commit in slow) for point in state.range.points]
 
         def between(high: int, low: int) -> Difference:
             return difference(levels[high] - levels[low])
 
         last = len(levels) - 1
         state = replace(state, ends=between(last, 0), finished=True)
-        while (found := state.search()).span is not None:
-            low, high = found.span.low, found.span.high
+        while (result := state.search()).span is not None:
+            low, high = result.span.low, result.span.high
             at = (low + high) // 2
             outcome = Measured(between(at, low), between(high, at), between(high, low))
             state = replace(state, steps=(*state.steps, Step(at, outcome)))
-        checks = [Verification(it.low, it.high, "v", it.difference, True) for it in found.steps]
+        checks = [
+            Verification(step.low, step.high, "v", step.difference, True) for step in result.steps
+        ]
         return replace(state, verified=tuple(checks))
 
     monkeypatch.setattr(Session, "run", run)

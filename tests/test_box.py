@@ -87,8 +87,8 @@ class FakeBox:
         script = folder / "bin" / "ssh"
         script.write_text(SSH.format(python=sys.executable, folder=str(folder), guest=str(guest)))
         script.chmod(0o755)
-        scripts = [it for it in vars(module) if it.startswith("_") and it.isupper()]
-        names = {getattr(module, it): it[1:].lower() for it in scripts}
+        scripts = [var for var in vars(module) if var.startswith("_") and var.isupper()]
+        names = {getattr(module, script): script[1:].lower() for script in scripts}
         names = {text: name for text, name in names.items() if isinstance(text, str)}
         (folder / "names").write_text(json.dumps({**names, "id -u": "id", PUT: "put"}))
         self.plan: dict[str, list[Any]] = {
@@ -108,7 +108,11 @@ class FakeBox:
         return [json.loads(line) for line in (self.folder / "log").read_text().splitlines()]
 
     def names(self, *wanted: str) -> list[str]:
-        return [" ".join(it[:2]) if it[0] == "go" else it[0] for it in self.log if it[0] in wanted]
+        return [
+            " ".join(each[:2]) if each[0] == "go" else each[0]
+            for each in self.log
+            if each[0] in wanted
+        ]
 
 
 @pytest.fixture
@@ -152,7 +156,9 @@ def machine(fake: FakeBox, tmp_path: Path) -> Callable[..., Box]:
 
 def booted(box: Box, fake: FakeBox, *states: Any, **answers: list[Any]) -> Outcome:
     """One boot; ``states``: what answers when it is asked which boot it is, one after the other."""
-    fake.say(state=[[0, OWN], *(it if isinstance(it, list) else [0, it] for it in states)])
+    fake.say(
+        state=[[0, OWN], *(state if isinstance(state, list) else [0, state] for state in states)]
+    )
     box.probe(lambda _text: None)
     fake.say(**{**json.loads((fake.folder / "plan").read_text()), **answers})
     job = Job((CASE,), (("vm.swappiness", "10"),))
@@ -169,11 +175,11 @@ def test_folders_that_cases_read_are_copied_once_and_the_disk_is_empty(
     assert outcome.host.status == "ok", outcome.host.text
     plan = Plan("new", Job((CASE,)), shared=((fake.folder / "bin", "programs"),))
     run_to_end(box.open(plan), box.clock)
-    copies = [it for it in fake.log if it[0] == "put" and "/shared/" in it[2]]
+    copies = [each for each in fake.log if each[0] == "put" and "/shared/" in each[2]]
     assert copies == [["put", "bin", "/var/lib/kdyno/shared/0"]]
-    folders = [it for it in fake.log if it[0] == "empty_folder"]
+    folders = [each for each in fake.log if each[0] == "empty_folder"]
     assert folders == [["empty_folder", str(257 << 10), "60908"]]
-    first, second = (it[1] for it in fake.log if it[0] == "job")
+    first, second = (each[1] for each in fake.log if each[0] == "job")
     assert "--ro-bind /var/lib/kdyno/shared/0 /tmp/shared/programs" in first
     assert "--bind /var/lib/kdyno/disk /tmp/shared/disk" in first
     assert "shared/programs" in second and "shared/disk" not in second
@@ -196,7 +202,7 @@ def test_a_boot_from_the_own_kernel_and_back_again(
         *("own", "undo", "modules", "initramfs", "modules", "load", "go kexec", "sysctl", "job"),
         *("go reboot", "undo"),
     ]
-    ((_, digest, cmdline, watchdog),) = [it for it in fake.log if it[0] == "load"]
+    ((_, digest, cmdline, watchdog),) = [each for each in fake.log if each[0] == "load"]
     assert (digest, watchdog) == ("d" * 32, "0")
     words = cmdline.split()
     assert words[:5] == ["root=/dev/sda1", "ro", "quiet", "quiet", "mitigations=off"]
@@ -346,8 +352,8 @@ def test_a_box_that_cannot_is_refused_before_anything_is_done(
     name: str, fake: FakeBox, machine: Callable[..., Box]
 ) -> None:
     value, text = REFUSED[name]
-    found = {**FACTS, name: value}
-    fake.say(facts=[[0, "\n".join(f"{key}\t{value}" for key, value in found.items())]])
+    results = {**FACTS, name: value}
+    fake.say(facts=[[0, "\n".join(f"{key}\t{value}" for key, value in results.items())]])
     box = machine()
     with pytest.raises(ToolError, match=text):
         box.probe(lambda _text: None)

@@ -90,9 +90,9 @@ def test_spread_does_not_see_the_steps() -> None:
     st.floats(min_value=1e-3, max_value=1e3),
 )
 def test_segments_cover_everything_and_know_no_unit(scores: list[float], unit: float) -> None:
-    found = segments(scores)
-    assert found[0].start == 0 and found[-1].end == len(scores)
-    assert all(a.end == b.start for a, b in pairwise(found))
-    assert len(found) == 1 or min(it.end - it.start for it in found) >= LEAST_RUN
+    result = segments(scores)
+    assert result[0].start == 0 and result[-1].end == len(scores)
+    assert all(a.end == b.start for a, b in pairwise(result))
+    assert len(result) == 1 or min(each.end - each.start for each in result) >= LEAST_RUN
     again = segments([score * unit for score in scores])
-    assert len(again) == len(found) or spread(scores) == changepoints.SMALLEST_SPREAD
+    assert len(again) == len(result) or spread(scores) == changepoints.SMALLEST_SPREAD

@@ -121,7 +121,7 @@ def test_options_are_those_of_the_architecture(tmp_path: Path) -> None:
     )
     (tmp_path / "arch/x86/um/Kconfig").write_text('config B\n\tbool "B"\n')
     um = options(tmp_path, Changes(), arch("um"))
-    assert {name: (it.kind, it.prompt) for name, it in um.items()} == {
+    assert {name: (value.kind, value.prompt) for name, value in um.items()} == {
         "CONFIG_A": ("int", True),
         "CONFIG_C": ("tristate", True),
         "CONFIG_D": ("bool", False),

@@ -35,7 +35,7 @@ class Whole(FromFile):
     named: dict[str, Part] = Field(default_factory=dict)
 
 
-def told(text: str) -> str:
+def refusal(text: str) -> str:
     with pytest.raises(UsageError) as refused:
         check(Whole, tomllib.loads(text), "x.toml", text, "see the docs")
     return str(refused.value)
@@ -75,11 +75,11 @@ def test_what_is_right_passes() -> None:
     ],
 )  # fmt: skip
 def test_one_mistake(text: str, message: str) -> None:
-    assert told(text) == message
+    assert refusal(text) == message
 
 
 def test_all_mistakes_at_once_in_the_order_of_the_file() -> None:
-    lines = told('name = true\n[[part]]\nword = "fast"\n[[part]]\nword = "sloww"\n').splitlines()
+    lines = refusal('name = true\n[[part]]\nword = "fast"\n[[part]]\nword = "sloww"\n').splitlines()
     assert lines[0] == "x.toml: 2 mistakes; see the docs"
     assert lines[1].startswith("  x.toml:1: name: true") and lines[2].startswith(
         "  x.toml:5: part[2]"
@@ -88,7 +88,7 @@ def test_all_mistakes_at_once_in_the_order_of_the_file() -> None:
 
 def test_a_thousand_mistakes_are_cut() -> None:
     text = "\n".join(f"k{number} = 1" for number in range(3000))
-    assert len(told(text).splitlines()) < 60
+    assert len(refusal(text).splitlines()) < 60
 
 
 def in_state(folder: Path, text: str) -> Any:

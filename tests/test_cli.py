@@ -41,8 +41,8 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_no_word_is_answered_with_the_help_and_its_version_is_said(kdyno: Kdyno) -> None:
-    said, nothing = kdyno("--help"), kdyno()
-    assert (said.status, said.err, nothing.status, nothing.err) == (0, "", 2, said.out)
+    message, nothing = kdyno("--help"), kdyno()
+    assert (message.status, message.err, nothing.status, nothing.err) == (0, "", 2, message.out)
     assert kdyno("--version").out == f"kdyno {__version__}\n"
 
 
@@ -51,12 +51,12 @@ def test_help_is_in_whole_sentences_and_in_no_types_of_python(
     kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    said = kdyno(*words, "--help").out.split("Examples:\n")[0]
-    options = said.split("Options:\n")[1]
+    output = kdyno(*words, "--help").out.split("Examples:\n")[0]
+    options = output.split("Options:\n")[1]
     cut = re.findall(r"^.*\.\.\.$", options, re.M)
     assert cut == [], "the first sentence of a verb's help fits a line of 80 characters"
     assert not re.search(r"<(?:str|int|float|list|path)\b", options), "metavar is missing"
-    assert "<" not in said.partition("Arguments:\n")[2].partition("Options:\n")[0]
+    assert "<" not in output.partition("Arguments:\n")[2].partition("Options:\n")[0]
 
 
 def test_a_dataclass_of_options_is_one_parameter() -> None:
@@ -79,19 +79,21 @@ def test_a_dataclass_of_options_is_one_parameter() -> None:
 @pytest.mark.parametrize("verb", ["lab", *verbs()])
 def test_every_verb_shows_examples_that_fit_a_line(kdyno: Kdyno, verb: str) -> None:
     for option in ("--help", "-h"):
-        said = kdyno(*verb.split(), option)
-        assert said.status == 0 and (verb in ("lab", "lab memcpy generate") or "--json" in said.out)
-        examples = said.out.split("Examples:\n")[1].strip("\n").splitlines()
+        output = kdyno(*verb.split(), option)
+        assert output.status == 0 and (
+            verb in ("lab", "lab memcpy generate") or "--json" in output.out
+        )
+        examples = output.out.split("Examples:\n")[1].strip("\n").splitlines()
         assert examples and all(line.startswith(f"    kdyno {verb}") for line in examples)
         assert max(map(len, examples)) < 100
 
 
 def test_list_as_json(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = kdyno("list", "--json", "-")
-    found = json.loads(said.out)
-    assert said.err == "" and {"experiments", "cases", "routines", "fragments"} <= set(found)
-    assert "unixbench/pipe" in [row["case"] for row in found["cases"]]
-    assert all(row["help"] for kind in ("cases", "routines", "fragments") for row in found[kind])
+    output = kdyno("list", "--json", "-")
+    data = json.loads(output.out)
+    assert output.err == "" and {"experiments", "cases", "routines", "fragments"} <= set(data)
+    assert "unixbench/pipe" in [row["case"] for row in data["cases"]]
+    assert all(row["help"] for kind in ("cases", "routines", "fragments") for row in data[kind])
     for folder in (tmp_path, Path(__file__).parent.parent):  # as they have to be typed there
         monkeypatch.chdir(folder)
         rows = json.loads(kdyno("list", "experiments", "--json", "-").out)["experiments"]
@@ -102,22 +104,22 @@ def test_list_as_json(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_doctor_is_1_when_something_needed_is_missing(
     kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def found(*missing: str) -> None:
+    def lacking(*missing: str) -> None:
         problems = {name: f"no {name} on PATH" for name in missing}
         findings = tuple((need, problems.get(need.name)) for need in NEEDS)
         monkeypatch.setattr(doctor, "examine", lambda: findings)
 
     monkeypatch.setattr(doctor, "this_family", lambda: "fedora")
-    found("flex")
-    said = kdyno("doctor")
-    assert said.status == 1 and "MISSING  flex" in said.out
-    assert re.search(r"To install what is missing: (sudo )?dnf install flex$", said.out, re.M)
-    said = kdyno("doctor", "--json", "-")
-    data = json.loads(said.out)
-    assert said.err == "" and not data["ok"] and data["install"].endswith("dnf install flex")
-    found("ccache")
+    lacking("flex")
+    output = kdyno("doctor")
+    assert output.status == 1 and "MISSING  flex" in output.out
+    assert re.search(r"To install what is missing: (sudo )?dnf install flex$", output.out, re.M)
+    output = kdyno("doctor", "--json", "-")
+    data = json.loads(output.out)
+    assert output.err == "" and not data["ok"] and data["install"].endswith("dnf install flex")
+    lacking("ccache")
     assert kdyno("doctor").status == 0
-    found()
+    lacking()
     assert kdyno("doctor").out.endswith("\nNothing is missing.\n")
 
 
@@ -125,32 +127,32 @@ def test_doctor_is_1_when_something_needed_is_missing(
 @pytest.mark.parametrize("words", ["list", "--help", "run --help"])
 def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
     # The reader is gone before the first byte: it opens its end and closes it again.
-    said = shell(f"exec 3> >(exec <&-; :); wait $!; $KDYNO {words} >&3")
-    assert (said.returncode, said.stderr) == (0, "")
+    output = shell(f"exec 3> >(exec <&-; :); wait $!; $KDYNO {words} >&3")
+    assert (output.returncode, output.stderr) == (0, "")
 
 
 @pytest.mark.slow
 def test_a_closed_stdout_a_full_disk_and_a_terminal_without_unicode(tmp_path: Path) -> None:
     stored(tmp_path, verdict())
     assert shell("$KDYNO --version >&-").returncode == 0
-    said = shell("$KDYNO --version >/dev/full")
-    assert (said.returncode, said.stderr) == (1, "kdyno: No space left on device\n")
-    said = shell(f"$KDYNO list runs --runs {tmp_path}", PYTHONIOENCODING="ascii")
-    assert said.returncode == 0 and "tiny" in said.stdout
+    output = shell("$KDYNO --version >/dev/full")
+    assert (output.returncode, output.stderr) == (1, "kdyno: No space left on device\n")
+    output = shell(f"$KDYNO list runs --runs {tmp_path}", PYTHONIOENCODING="ascii")
+    assert output.returncode == 0 and "tiny" in output.stdout
 
 
 @pytest.mark.slow
 def test_exported_data_are_utf_8_whatever_the_locale(tmp_path: Path) -> None:
     stored(tmp_path, verdict(question="größer?"))
-    said = shell(f"$KDYNO report last --json - --runs {tmp_path}", PYTHONIOENCODING="ascii")
-    assert json.loads(said.stdout)["question"] == "größer?"
+    output = shell(f"$KDYNO report last --json - --runs {tmp_path}", PYTHONIOENCODING="ascii")
+    assert json.loads(output.stdout)["question"] == "größer?"
 
 
 @pytest.mark.slow
 def test_completion_scripts_for_three_shells() -> None:
     for name, word in (("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --command")):
-        said = shell("$KDYNO", _KDYNO_COMPLETE=f"source_{name}")
-        assert said.returncode == 0 and word in said.stdout
+        output = shell("$KDYNO", _KDYNO_COMPLETE=f"source_{name}")
+        assert output.returncode == 0 and word in output.stdout
 
 
 def test_what_is_offered(

@@ -34,18 +34,18 @@ def test_last_is_the_newest_and_a_run_goes_by_part_of_its_name(kdyno: Kdyno, run
 def test_where_a_report_goes(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
     judged = verdict(FASTER, SLOWER)
     stored(runs, judged)
-    said = kdyno("report", "last", "--json", "-")
-    assert (said.status, said.err) == (0, "") and Verdict.from_json(said.out) == judged
-    said = kdyno("report", "last", "--json", tmp_path / "v.json")
-    assert "faster" in said.out
+    output = kdyno("report", "last", "--json", "-")
+    assert (output.status, output.err) == (0, "") and Verdict.from_json(output.out) == judged
+    output = kdyno("report", "last", "--json", tmp_path / "v.json")
+    assert "faster" in output.out
     assert json.loads((tmp_path / "v.json").read_text())["schema"] == 1
-    said = kdyno("report", "last", "-o", tmp_path / "x.md")
-    assert (said.status, said.out, said.err) == (0, "", f"written: {tmp_path / 'x.md'}\n")
+    output = kdyno("report", "last", "-o", tmp_path / "x.md")
+    assert (output.status, output.out, output.err) == (0, "", f"written: {tmp_path / 'x.md'}\n")
     assert (tmp_path / "x.md").read_text().startswith("## tiny")
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("-f", "pdf"), "pdf: no such format; there are "),
         (("-o", "x.pdf"), "markdown"),
@@ -54,33 +54,39 @@ def test_where_a_report_goes(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_format_that_cannot_be(
-    kdyno: Kdyno, runs: Path, options: tuple[str, ...], told: str
+    kdyno: Kdyno, runs: Path, options: tuple[str, ...], message: str
 ) -> None:
     stored(runs, verdict(FASTER))
-    said = kdyno("report", "last", *options)
-    assert said.status == 2 and said.out == "" and told in said.err
+    output = kdyno("report", "last", *options)
+    assert output.status == 2 and output.out == "" and message in output.err
 
 
 def test_no_run_an_absent_one_and_one_that_is_ambiguous(kdyno: Kdyno, runs: Path) -> None:
-    said = kdyno("report", "last")
-    told = f"kdyno: last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one\n"
-    assert (said.status, said.err) == (2, told)
+    output = kdyno("report", "last")
+    message = f"kdyno: last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one\n"
+    assert (output.status, output.err) == (2, message)
     assert kdyno("list", "runs").out == "  none\n"
     names = [stored(runs, verdict(FASTER)).name for _ in range(2)]
-    said = kdyno("report", "tinny")
-    assert said.status == 2 and "tinny: no such run" in said.err and "kdyno list runs" in said.err
-    said = kdyno("report", "tiny")
-    assert said.status == 2 and "2 runs match" in said.err and all(n in said.err for n in names)
+    output = kdyno("report", "tinny")
+    assert (
+        output.status == 2
+        and "tinny: no such run" in output.err
+        and "kdyno list runs" in output.err
+    )
+    output = kdyno("report", "tiny")
+    assert (
+        output.status == 2 and "2 runs match" in output.err and all(n in output.err for n in names)
+    )
 
 
 def test_an_interrupted_run_names_the_way_on(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
     name = stored(runs, None, "interrupted").name
-    said = kdyno("report", "last")
-    assert said.status == 2 and f"`kdyno run --resume {name}` goes on with it" in said.err
+    output = kdyno("report", "last")
+    assert output.status == 2 and f"`kdyno run --resume {name}` goes on with it" in output.err
     elsewhere = tmp_path / "else where"
     name = stored(elsewhere, None, "interrupted").name
-    said = kdyno("report", "last", "--runs", elsewhere)
-    assert f"`kdyno run --resume {name} --runs '{elsewhere}'` goes on" in said.err
+    output = kdyno("report", "last", "--runs", elsewhere)
+    assert f"`kdyno run --resume {name} --runs '{elsewhere}'` goes on" in output.err
     assert "interrupted" in kdyno("list", "runs", "--runs", elsewhere).out
 
 
@@ -93,7 +99,7 @@ def test_a_run_that_is_being_measured(kdyno: Kdyno, runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "status", "told"),
+    ("name", "content", "status", "message"),
     [
         ("verdict.json", b'{"schema": 1', 2, "verdict.json: is not a verdict: "),
         ("verdict.json", b'{"schema": 9, "experiment": "x", "baseline": "s", "boots": {}}', 2,
@@ -103,23 +109,23 @@ def test_a_run_that_is_being_measured(kdyno: Kdyno, runs: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_damaged_run_is_named_with_its_file(
-    kdyno: Kdyno, runs: Path, name: str, content: bytes | None, status: int, told: str
+    kdyno: Kdyno, runs: Path, name: str, content: bytes | None, status: int, message: str
 ) -> None:
     path = stored(runs, verdict(FASTER))
     (path / name).unlink()
     if content is not None:
         (path / name).write_bytes(content)
-    said = kdyno("report", path, "--fail-on", "slower")  # neither slower nor a tool's error
-    assert said.status == status and said.out == ""
-    assert str(path) in said.err and told in said.err
-    assert "Traceback" not in said.err
+    output = kdyno("report", path, "--fail-on", "slower")  # neither slower nor a tool's error
+    assert output.status == status and output.out == ""
+    assert str(path) in output.err and message in output.err
+    assert "Traceback" not in output.err
 
 
 def test_a_damaged_run_is_listed_among_the_others(kdyno: Kdyno, runs: Path) -> None:
     (stored(runs, verdict(FASTER)) / "manifest.json").write_text("{")
     good = stored(runs, verdict(FASTER)).name
-    said = kdyno("list", "runs", "--json", "-")
-    states = {row["run"]: row["state"] for row in json.loads(said.out)["runs"]}
+    output = kdyno("list", "runs", "--json", "-")
+    states = {row["run"]: row["state"] for row in json.loads(output.out)["runs"]}
     assert states.pop(good) == "finished" and list(states.values()) == ["damaged"]
 
 

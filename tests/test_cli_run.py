@@ -72,12 +72,12 @@ def unreached(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_reach_the_experiment(
     kdyno: Kdyno, executed: list[tuple[Any, Options]], tmp_path: Path
 ) -> None:
-    said = kdyno(
+    output = kdyno(
         *("run", experiment_file(tmp_path), "--precision", "2%", "--max-boots", 9, "--seed", 7),
         *("--case", "sys*", "--variant", "mine", "--seconds", 0.25, "-j", 3, "--no-wait"),
         *("--runs", tmp_path / "r"),
     )
-    assert said.status == 0
+    assert output.status == 0
     [(experiment, options)] = executed
     assert experiment.measure.precision == 0.02
     assert (experiment.measure.max_boots, experiment.measure.seed) == (9, 7)
@@ -96,13 +96,13 @@ def test_options_reach_the_experiment(
 def test_what_is_said_after_a_run(
     kdyno: Kdyno, executed: list[tuple[Any, Options]], tmp_path: Path
 ) -> None:
-    said = kdyno("run", experiment_file(tmp_path))
-    assert said.out.startswith("tiny: Is mine faster?\n") and "−5.00 %" in said.out
+    output = kdyno("run", experiment_file(tmp_path))
+    assert output.out.startswith("tiny: Is mine faster?\n") and "−5.00 %" in output.out
     [run] = (tmp_path / "runs").glob("2*")
-    assert f"run folder: {run}\n" in said.err
-    assert f"kdyno report {run.name} -f markdown" in said.err
-    said = kdyno("run", tmp_path / "tiny.toml", "--json", "-")
-    assert json.loads(said.out)["schema"] == 1 and "run folder" in said.err
+    assert f"run folder: {run}\n" in output.err
+    assert f"kdyno report {run.name} -f markdown" in output.err
+    output = kdyno("run", tmp_path / "tiny.toml", "--json", "-")
+    assert json.loads(output.out)["schema"] == 1 and "run folder" in output.err
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,9 @@ def test_what_is_slower_is_measured_once_more(
     assert (done.status, len(calls)) == (status, runs)
     assert ("measured once more" in done.err) == (runs == 2)
     if runs == 2:
-        (first,) = [it for it in calls[0].runs.iterdir() if it.name == calls[1].overrides.confirms]
+        (first,) = [
+            path for path in calls[0].runs.iterdir() if path.name == calls[1].overrides.confirms
+        ]
         assert kdyno("report", "last", "--fail-on", "slower").status == status
         shutil.rmtree(first)
         alone = kdyno("report", "last", "--fail-on", "slower")
@@ -143,7 +145,7 @@ def test_what_is_slower_is_measured_once_more(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (("--confirm", "--on", "local"), "--confirm begins a second run here"),
         (("--precision", "0"), "--precision '0'"),
@@ -155,11 +157,11 @@ def test_what_is_slower_is_measured_once_more(
 )  # fmt: skip
 @pytest.mark.usefixtures("unreached")
 def test_refused_before_anything_is_done(
-    kdyno: Kdyno, tmp_path: Path, options: tuple[str, ...], told: str
+    kdyno: Kdyno, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
-    said = kdyno("run", experiment_file(tmp_path), *options)
-    assert said.status == 2 and said.out == ""
-    assert told in said.err and "Traceback" not in said.err
+    output = kdyno("run", experiment_file(tmp_path), *options)
+    assert output.status == 2 and output.out == ""
+    assert message in output.err and "Traceback" not in output.err
     assert not (tmp_path / "runs").exists()
 
 
@@ -168,12 +170,12 @@ def test_refused_before_anything_is_done(
 def test_every_mistake_of_a_file_is_told_at_once(kdyno: Kdyno, tmp_path: Path, verb: str) -> None:
     text = EXPERIMENT.replace('"stock"', '"stok"').replace("cflags", "cflag").replace('"pipe"', "1")
     file = experiment_file(tmp_path, text)
-    said = kdyno(verb, file)
-    assert said.status == 2 and said.out == ""
-    first, *rest = said.err.splitlines()
+    output = kdyno(verb, file)
+    assert output.status == 2 and output.out == ""
+    first, *rest = output.err.splitlines()
     assert first == f"kdyno: {file}: {len(rest)} mistakes" and len(rest) >= 3
     assert all(line.startswith(f"  {file}:") for line in rest)
-    assert 'Did you mean "stock"?' in said.err and 'Did you mean "cflags"?' in said.err
+    assert 'Did you mean "stock"?' in output.err and 'Did you mean "cflags"?' in output.err
 
 
 def test_an_unwritten_result_leaves_no_empty_file(
@@ -188,16 +190,16 @@ def test_without_a_sandbox_the_way_out_is_said(
     kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sandbox, "unusable", lambda: "bwrap is not installed")
-    said = kdyno("run", experiment_file(tmp_path))
-    assert said.status == 1 and "--no-sandbox" in said.err
+    output = kdyno("run", experiment_file(tmp_path))
+    assert output.status == 1 and "--no-sandbox" in output.err
 
 
 @pytest.mark.usefixtures("unreached")
 def test_a_finished_run_is_not_resumed(kdyno: Kdyno, tmp_path: Path) -> None:
     name = stored(tmp_path / "runs", verdict(FASTER)).name
-    said = kdyno("run", "--resume", "last")
-    told = f"{name} is finished (precision reached); `kdyno report {name}` shows it"
-    assert (said.status, said.err) == (2, f"kdyno: {told}\n")
+    output = kdyno("run", "--resume", "last")
+    message = f"{name} is finished (precision reached); `kdyno report {name}` shows it"
+    assert (output.status, output.err) == (2, f"kdyno: {message}\n")
 
 
 @pytest.mark.parametrize("damage", ["", "{"])
@@ -247,8 +249,8 @@ def test_run_and_report_end_with_the_gates_status(
     assert kdyno("run", experiment_file(tmp_path), *GATE).status == status
     assert kdyno("report", "last", *GATE).status == status
     assert kdyno("report", "last").status == 0, "without a rule there is nothing to fail"
-    said = kdyno("report", "last", *GATE, "-o", tmp_path / "x.md")
-    assert said.status == status and (tmp_path / "x.md").is_file()
+    output = kdyno("report", "last", *GATE, "-o", tmp_path / "x.md")
+    assert output.status == status and (tmp_path / "x.md").is_file()
 
 
 @pytest.mark.parametrize(
@@ -272,20 +274,20 @@ def test_no_error_looks_like_a_regression(
         raise problem
 
     monkeypatch.setattr(execution, "execute", execute)
-    said = kdyno("run", experiment_file(tmp_path), *GATE)
-    assert said.status == status and said.err.endswith(end) and "--resume" not in said.err
+    output = kdyno("run", experiment_file(tmp_path), *GATE)
+    assert output.status == status and output.err.endswith(end) and "--resume" not in output.err
 
 
 def test_a_run_of_one_kernel_passes_no_gate(kdyno: Kdyno, tmp_path: Path) -> None:
     value = CaseValue(suite="s", case="c", unit="s", better="lower", value=1.0, repetitions=3)
     stored(tmp_path / "runs", verdict(values=(value,)))
-    said = kdyno("report", "last", "--fail-on", "slower")
-    assert said.status == 2 and "compares nothing" in said.err
+    output = kdyno("report", "last", "--fail-on", "slower")
+    assert output.status == 2 and "compares nothing" in output.err
     text = (
         'name = "host"\n[machine]\nkind = "host"\n[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
     )
-    said = kdyno("run", experiment_file(tmp_path, text), "--fail-on", "slower")
-    assert said.status == 2 and "compares nothing" in said.err, said.err
+    output = kdyno("run", experiment_file(tmp_path, text), "--fail-on", "slower")
+    assert output.status == 2 and "compares nothing" in output.err, output.err
 
 
 @pytest.mark.slow
@@ -338,7 +340,7 @@ def test_a_signal_ends_a_run_with_130_and_the_way_on(
         assert child.stderr is not None and child.stdout is not None
         assert child.stderr.readline() == f"run: {tmp_path}/2026-01-01T0000-tiny-abcd\n"
         child.send_signal(number)
-        told = child.stderr.read()
+        message = child.stderr.read()
         assert child.wait(timeout=30) == 130 and child.stdout.read() == ""
     again = f"kdyno run --resume 2026-01-01T0000-tiny-abcd --runs {tmp_path}"
-    assert told.splitlines()[-2:] == [f"`{again}` goes on with this run", "kdyno: interrupted"]
+    assert message.splitlines()[-2:] == [f"`{again}` goes on with this run", "kdyno: interrupted"]

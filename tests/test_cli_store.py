@@ -101,7 +101,7 @@ def test_a_run_is_pushed_when_it_is_measured(
     for words in (("run", file, "--calibrate", "--push"), ("try", "--push", "--", "true")):
         done = kdyno(*words)
         assert done.status == 0 and f"{run.name}: is in" in done.err
-    assert [it.name for it in Shared(store).listed(Wanted())] == [run.name]
+    assert [fact.name for fact in Shared(store).listed(Wanted())] == [run.name]
     shutil.rmtree(run.path / "boots")
     done = kdyno("run", file, "--push")
     assert done.status == 2
@@ -187,17 +187,17 @@ def test_a_server_makes_a_report_when_it_is_asked_for(
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            found = {}
+            results = {}
             for name in (theirs.name, "2026-01-01T0000-none-1234"):
                 connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
                 connection.request("GET", f"/runs/{name}.html")
                 answer = connection.getresponse()
-                found[name] = (answer.status, answer.read() == (page.read_bytes()))
+                results[name] = (answer.status, answer.read() == (page.read_bytes()))
                 connection.close()
         finally:
             server.shutdown()
             thread.join()
-    assert list(found.values()) == [(200, True), (404, False)]
+    assert list(results.values()) == [(200, True), (404, False)]
     # What was judged again is drawn again, and pages of runs that are gone go.
     assert pages.build().edition == built.edition and page.exists()
     shared = Shared(store)

@@ -27,7 +27,7 @@ HOST: dict[str, Any] = {
 }  # fmt: skip
 
 
-def made(
+def run_of(
     runs: Path,
     kernel: str,
     speed: float,
@@ -61,7 +61,9 @@ def made(
         baseline="running",
         host=HOST | (host or {}),
         images={"running": kernel * 8},
-        cases=tuple({**about, "case": it, "work": work_digest(it, None, (arg,))} for it in cases),
+        cases=tuple(
+            {**about, "case": each, "work": work_digest(each, None, (arg,))} for each in cases
+        ),
         machine={"kind": kind, "emulator": emulator, "caveats": caveats if emulator else ()},
         asked={"metric": "instructions" if emulator else "time"},
     )
@@ -73,7 +75,7 @@ def kinds(verdict: Verdict) -> dict[str, str]:
 
 def one_each(folder: Path, other: float = 1000, **changed: Any) -> list[Run]:
     """A run of either kernel, the second with these changes."""
-    return [made(folder, "1", 1000, at=1), made(folder, "2", other, at=2, **changed)]
+    return [run_of(folder, "1", 1000, at=1), run_of(folder, "2", other, at=2, **changed)]
 
 
 def test_one_run_of_each_kernel_has_no_verdict_but_may_differ(tmp_path: Path) -> None:
@@ -88,7 +90,9 @@ def test_one_run_of_each_kernel_has_no_verdict_but_may_differ(tmp_path: Path) ->
     assert text.startswith("no verdict: 1 run of a kernel where 3 are needed")
     assert "differs by more than the runs' own spread: pipe +" in text
     verdict = compare(one_each(tmp_path / "alike"))
-    assert [(it.verdict, it.differs) for it in verdict.effects] == [("inconclusive", False)]
+    assert [(effect.verdict, effect.differs) for effect in verdict.effects] == [
+        ("inconclusive", False)
+    ]
     assert "differs by" not in kinds(verdict)["no-verdict"]
 
 
@@ -97,7 +101,7 @@ def turns(folder: Path, order: str, other: float) -> list[Run]:
     jitter = random.Random(3)
     speeds = {"1": 1000.0, "2": other}
     runs = [
-        (kernel, made(folder, kernel, speeds[kernel] * math.exp(jitter.gauss(0, 0.003)), at=day))
+        (kernel, run_of(folder, kernel, speeds[kernel] * math.exp(jitter.gauss(0, 0.003)), at=day))
         for day, kernel in enumerate(order, start=1)
     ]
     return [run for _, run in sorted(runs, key=lambda pair: pair[0])]
@@ -119,7 +123,7 @@ def test_the_spread_between_runs_decides_not_that_within(tmp_path: Path) -> None
     # Within a run nothing moves; from run to run the same kernel differs by 10 %.
     speeds = {"1": [1000, 1100, 1050], "2": [1060, 1010, 1120]}
     runs = [
-        made(tmp_path, kernel, speeds[kernel][turn], at=2 * turn + int(kernel), spread=1e-5)
+        run_of(tmp_path, kernel, speeds[kernel][turn], at=2 * turn + int(kernel), spread=1e-5)
         for kernel in "12"
         for turn in range(3)
     ]
@@ -128,17 +132,17 @@ def test_the_spread_between_runs_decides_not_that_within(tmp_path: Path) -> None
 
 
 def test_names_of_kernels(tmp_path: Path) -> None:
-    runs = [made(tmp_path, "1", 1000, at=1), made(tmp_path, "1", 1001, at=2)]
+    runs = [run_of(tmp_path, "1", 1000, at=1), run_of(tmp_path, "1", 1001, at=2)]
     verdict = compare(runs)
     assert "one and the same kernel" in kinds(verdict)["same-kernel"]
     assert verdict.baseline == runs[0].name and verdict.effects[0].variant == runs[1].name
-    other = made(tmp_path, "2", 1000, at=3)
+    other = run_of(tmp_path, "2", 1000, at=3)
     (other.path / "images" / "running.json").write_text('{"release": "7.1"}')
     assert list(compare([runs[0], other]).boots) == ["7.1 (111111)", "7.1 (222222)"]
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"host": {"cpu_model": "Another"}}, "different machines: CPU is A CPU .* and Another"),
         ({"host": {"memory_bytes": 4e9}}, "different machines: memory is 7629 MiB"),
@@ -149,9 +153,9 @@ def test_names_of_kernels(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_refused(
-    tmp_path: Path, changed: dict[str, Any], told: str
+    tmp_path: Path, changed: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         compare(one_each(tmp_path, **changed))
 
 
@@ -163,7 +167,7 @@ def test_a_little_less_memory_is_the_same_machine(tmp_path: Path) -> None:
 def test_counts_of_another_qemu_or_cpu_model_are_not_compared(tmp_path: Path, other: str) -> None:
     here = "QEMU 7.2.22, qemu64, count"
     first, second, third, kvm = (
-        made(tmp_path, str(at), 1000, at=at, kind="qemu", emulator=emulator)
+        run_of(tmp_path, str(at), 1000, at=at, kind="qemu", emulator=emulator)
         for at, emulator in enumerate((here, here, other, ""), start=1)
     )
     assert compare([first, second]).effects
@@ -174,13 +178,13 @@ def test_counts_of_another_qemu_or_cpu_model_are_not_compared(tmp_path: Path, ot
 
 
 def test_common_cases_are_compared_and_the_rest_named(tmp_path: Path) -> None:
-    first = made(tmp_path, "1", 1000, at=1, cases=("pipe", "spawn"))
-    second = made(tmp_path, "2", 1000, at=2, cases=("pipe", "execl"), seconds=0.2)
+    first = run_of(tmp_path, "1", 1000, at=1, cases=("pipe", "spawn"))
+    second = run_of(tmp_path, "2", 1000, at=2, cases=("pipe", "execl"), seconds=0.2)
     verdict = compare([first, second], common=True)
     assert [effect.case for effect in verdict.effects] == ["pipe"]
     assert kinds(verdict)["common-cases"].endswith("left out: s/spawn, s/execl")
     assert kinds(verdict)["settings"].endswith("s/pipe")
-    third = made(tmp_path, "3", 1000, at=3, cases=("other",))
+    third = run_of(tmp_path, "3", 1000, at=3, cases=("other",))
     with pytest.raises(UsageError, match="no case in common"):
         compare([first, third], common=True)
 
@@ -236,13 +240,13 @@ def test_two_variants_of_one_run_are_judged_in_pairs(tmp_path: Path, kdyno: Kdyn
     shape = Shape(cases=(case(0), case(1)), variants={"one": 1.03, "two": 1.01}, blocks=12)
     against_two = ("compare", make(tmp_path, shape).path, "--against", "two")
     data = json.loads(kdyno(*against_two, "--variant", "one", "--json", "-").out)
-    assert (data["baseline"], {it["variant"] for it in data["effects"]}) == ("two", {"one"})
+    assert (data["baseline"], {each["variant"] for each in data["effects"]}) == ("two", {"one"})
     assert data["boots"] == {"two": 12, "one": 12}
     for effect in data["effects"]:
         assert effect["ratio"] == pytest.approx(1.03 / 1.01, abs=0.004)
         assert effect["ci"][0] < effect["ratio"] < effect["ci"][1] and effect["blocks"] == 12
     everybody = json.loads(kdyno(*against_two, "--json", "-").out)
-    assert {it["variant"] for it in everybody["effects"]} == {"stock", "one"}
+    assert {each["variant"] for each in everybody["effects"]} == {"stock", "one"}
     refused = kdyno(*against_two[:-1], "tow")
     assert "no variant 'tow'" in refused.err and "two" in refused.err
     assert "against itself" in kdyno(*against_two, "--variant", "two").err
@@ -253,7 +257,7 @@ def test_two_variants_of_one_run_are_judged_in_pairs(tmp_path: Path, kdyno: Kdyn
 def test_what_a_count_does_not_see_is_said_and_nothing_of_what_it_cannot_be_moved_by(
     tmp_path: Path,
 ) -> None:
-    runs = [made(tmp_path, kernel, 1000, at=int(kernel), emulator="QEMU 7.2") for kernel in "12"]
+    runs = [run_of(tmp_path, kernel, 1000, at=int(kernel), emulator="QEMU 7.2") for kernel in "12"]
     flags = compare(runs).flags
     assert [flag.text for flag in flags if flag.kind == "machine"] == ["counted"]
     assert {flag.kind for flag in flags} == {"machine", "no-verdict"}

@@ -45,7 +45,7 @@ def lengths(more: float, unsteady: bool = False, everywhere: bool = False) -> Ru
     return each_s
 
 
-def made(rule: Rule, **measure: Any) -> Bench:
+def counting(rule: Rule, **measure: Any) -> Bench:
     given = {"metric": "instructions", "max_boots": 20, "min_boots": 8, "precision": 0.005}
     return bench(rule, ("stock", "mine"), CASES, **{**given, **measure})
 
@@ -78,7 +78,9 @@ def texts(verdict: Verdict, kind: str) -> list[str]:
 
 
 def row_of(verdict: Verdict, case: str) -> str:
-    (row,) = [it for it in text(verdict, 120).splitlines() if it.strip().startswith(f"{case} ")]
+    (row,) = [
+        line for line in text(verdict, 120).splitlines() if line.strip().startswith(f"{case} ")
+    ]
     return row
 
 
@@ -103,28 +105,31 @@ def test_the_score_is_what_most_parts_agree_in() -> None:
 
 
 def test_a_clock_that_counts_needs_neither_turns_nor_a_quiet_machine() -> None:
-    timed = made(lengths(0), metric="time")
+    timed = counting(lengths(0), metric="time")
     experiment = timed.experiment
     slow = replace(
         timed, experiment=replace(experiment, machine=replace(experiment.machine, accel="icount"))
     )
     assert choose(timed, "auto")[0] == "turns" and choose(slow, "auto") == ("boots", "")
     assert (timed.undisturbed, slow.undisturbed, slow.counts) == (False, True, False)
-    assert at_once(timed) == 1 and at_once(slow) == at_once(made(lengths(0)))
+    assert at_once(timed) == 1 and at_once(slow) == at_once(counting(lengths(0)))
 
 
 def test_work_is_fixed_by_the_baseline_and_written_down(tmp_path: Path) -> None:
-    run, _ = run_of(made(lengths(41)), tmp_path)
+    run, _ = run_of(counting(lengths(41)), tmp_path)
     cases = {case.case: case for case in run.manifest().cases}
     # 20 million instructions, in 400 equal parts.
     assert cases["pipe"].operations == 14400 and cases["fork"].operations == 170
     assert cases["pipe"].unit == UNIT and cases["pipe"].seconds is None
     for boot in boots_of(run):
-        assert [sum(int(n) for n, _ns in it.reps) for it in boot.samples] == [5 * 14400, 5 * 170]
+        assert [sum(int(n) for n, _ns in sample.reps) for sample in boot.samples] == [
+            5 * 14400,
+            5 * 170,
+        ]
 
 
 def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path) -> None:
-    _, verdict = run_of(made(lengths(41)), tmp_path)
+    _, verdict = run_of(counting(lengths(41)), tmp_path)
     assert verdict.boots == {"stock": 3, "mine": 3} and verdict.stopped == "precision reached"
     pipe, fork = (by_case(verdict)[name] for name in ("pipe", "fork"))
     assert pipe.exact and (pipe.value or 0) - (pipe.baseline_value or 0) == pytest.approx(
@@ -161,17 +166,17 @@ def test_groups_of_counts_are_judged_and_exact_where_all_their_cases_are(tmp_pat
 
 
 def test_a_case_that_varies_has_an_interval_and_as_many_boots_as_it_takes(tmp_path: Path) -> None:
-    _, verdict = run_of(made(lengths(41, unsteady=True)), tmp_path)
+    _, verdict = run_of(counting(lengths(41, unsteady=True)), tmp_path)
     assert verdict.boots["stock"] >= 8
-    found = by_case(verdict)
-    assert found["pipe"].exact and not found["fork"].exact
-    low, high = found["fork"].ci or (0, 0)
+    effects = by_case(verdict)
+    assert effects["pipe"].exact and not effects["fork"].exact
+    low, high = effects["fork"].ci or (0, 0)
     assert low < high and low < 1.001 and high > 0.999
-    assert found["fork"].verdict == "equivalent" or found["fork"].equivalent_too
+    assert effects["fork"].verdict == "equivalent" or effects["fork"].equivalent_too
 
 
 def test_the_effect_of_a_timed_run_is_never_exact(tmp_path: Path) -> None:
-    _, verdict = run_of(made(lengths(41), metric="time", max_boots=8), tmp_path)
+    _, verdict = run_of(counting(lengths(41), metric="time", max_boots=8), tmp_path)
     assert not any(effect.exact for effect in verdict.effects)
 
 
@@ -181,14 +186,14 @@ CONTROL = (CASES[0], replace(counted(FORK), control=True))
 def test_a_difference_of_the_clock_is_called_none(tmp_path: Path) -> None:
     """Under 100 instructions in a part of 14415 pipes: 0.007 of an operation."""
     for more, words in ((0.004, {"equivalent"}), (0.01, {"slower"})):
-        one = replace(made(lengths(more, everywhere=True)), cases=CONTROL)
+        one = replace(counting(lengths(more, everywhere=True)), cases=CONTROL)
         _, verdict = run_of(one, tmp_path / str(more))
-        assert {it.verdict for it in verdict.effects if it.case == "pipe"} == words
+        assert {effect.verdict for effect in verdict.effects if effect.case == "pipe"} == words
         assert verdict.flags == () or more > 0.007
 
 
 def test_a_control_that_moved_is_told_with_the_digits_that_it_moved_by(tmp_path: Path) -> None:
-    _, verdict = run_of(replace(made(lengths(5.0, everywhere=True)), cases=CONTROL), tmp_path)
+    _, verdict = run_of(replace(counting(lengths(5.0, everywhere=True)), cases=CONTROL), tmp_path)
     (flag,) = texts(verdict, "control-moved")
     assert "mine moved it by +0.004 % (too little to matter): what every case" in flag
     assert "+0.004 %" in row_of(verdict, "fork") and "+5.000" in row_of(verdict, "fork")
@@ -196,7 +201,7 @@ def test_a_control_that_moved_is_told_with_the_digits_that_it_moved_by(tmp_path:
 
 def test_a_case_that_fails_while_work_is_fixed_is_left_out() -> None:
     """And the reason does not speak of a profile, which nobody asked for."""
-    one = made(lengths(41))
+    one = counting(lengths(41))
     machine_of(one).faults = {"stock": {0: Fault("error", case=1)}}
     notes: list[str] = []
     with_fixed_work(one, (), notes.append)
@@ -206,23 +211,23 @@ def test_a_case_that_fails_while_work_is_fixed_is_left_out() -> None:
         (Fault("error"), "no case is left: see what each of them said"),
         (Fault("boot"), "stock: the boot that says how often each case does its"),
     ):
-        one = replace(made(lengths(41)), cases=CASES[:1], jobs=made(lengths(41)).jobs[:1])
+        one = replace(counting(lengths(41)), cases=CASES[:1], jobs=counting(lengths(41)).jobs[:1])
         machine_of(one).faults = {"stock": {0: fault}}
         with pytest.raises(ToolError, match=message):
             with_fixed_work(one, (), quiet)
 
 
 def test_a_run_of_counts_goes_on_with_the_work_that_it_began_with() -> None:
-    one = made(lengths(41))
+    one = counting(lengths(41))
     fixed = with_fixed_work(one, (), quiet)
-    again = made(lambda *_: 1.0)  # whoever asked this baseline would fix other work
+    again = counting(lambda *_: 1.0)  # whoever asked this baseline would fix other work
     resumed = with_fixed_work(again, fixed.infos, quiet)
     assert machine_of(again).opened == [] and resumed.jobs == fixed.jobs
 
 
 def test_a_run_of_counts_goes_on_with_the_same_qemu_or_not_at_all() -> None:
     here, other = "QEMU 7.2.22, qemu64, count", "QEMU 10.0.3, qemu64, count"
-    begun = probed(manifest_of(made(lengths(41)), "boots"), (), here)
+    begun = probed(manifest_of(counting(lengths(41)), "boots"), (), here)
     assert begun.machine is not None and begun.machine.emulator == here
     assert probed(begun, (), here) == begun
     with pytest.raises(UsageError, match=f"began with {here}, and here is {other}: their figures"):
@@ -230,12 +235,12 @@ def test_a_run_of_counts_goes_on_with_the_same_qemu_or_not_at_all() -> None:
 
 
 def test_two_boots_are_too_few_for_an_exact_verdict(tmp_path: Path) -> None:
-    _, verdict = run_of(made(lengths(41), max_boots=2, min_boots=2), tmp_path)
+    _, verdict = run_of(counting(lengths(41), max_boots=2, min_boots=2), tmp_path)
     assert [effect.verdict for effect in verdict.effects] == ["inconclusive"] * 2
 
 
 def once(rule: Rule, **measure: object) -> Bench:
-    return made(rule, exact_boots=1, **measure)
+    return counting(rule, exact_boots=1, **measure)
 
 
 def test_one_boot_decides_what_most_of_its_parts_agree_in_and_says_so(tmp_path: Path) -> None:
@@ -270,10 +275,10 @@ def test_a_further_boot_that_contradicts_a_case_widens_the_bound_of_one_boot(
 def test_one_boot_does_not_decide_what_differs_from_part_to_part(tmp_path: Path) -> None:
     """And what it has decided is not booted again: those boots are the other case's alone."""
     run, verdict = run_of(once(lengths(41, unsteady=True)), tmp_path)
-    found = by_case(verdict)
-    assert found["pipe"].exact and found["pipe"].blocks == 1
-    assert not found["fork"].exact and found["fork"].blocks >= 8
-    cases = [[it.case for it in boot.samples] for boot in boots_of(run)]
+    effects = by_case(verdict)
+    assert effects["pipe"].exact and effects["pipe"].blocks == 1
+    assert not effects["fork"].exact and effects["fork"].blocks >= 8
+    cases = [[sample.case for sample in boot.samples] for boot in boots_of(run)]
     assert cases[:2] == [["pipe", "fork"]] * 2
     assert cases[2:] == [["fork"]] * (len(cases) - 2)
 
@@ -285,11 +290,11 @@ def test_a_case_that_is_as_precise_as_wanted_is_not_booted_again(tmp_path: Path)
         drawn = random.Random(f"{variant} {case} {now_s}")
         return (117759.0 * (1 + drawn.gauss(0, 0.01 if case == "pipe" else 0.08))) / 1e9
 
-    run, verdict = run_of(made(unlike, precision=0.02, max_boots=60), tmp_path)
-    blocks = {it.case: it.blocks for it in verdict.effects}
+    run, verdict = run_of(counting(unlike, precision=0.02, max_boots=60), tmp_path)
+    blocks = {effect.case: effect.blocks for effect in verdict.effects}
     assert blocks["pipe"] == 8 < blocks["fork"] < 60 and verdict.stopped == "precision reached"
-    assert [it.case for it in boots_of(run)[-1].samples] == ["fork"]
-    assert all(it.ci is not None for it in verdict.effects)
+    assert [sample.case for sample in boots_of(run)[-1].samples] == ["fork"]
+    assert all(effect.ci is not None for effect in verdict.effects)
 
 
 def test_a_case_that_is_exact_for_one_variant_alone_is_booted_on(tmp_path: Path) -> None:
@@ -300,9 +305,9 @@ def test_a_case_that_is_exact_for_one_variant_alone_is_booted_on(tmp_path: Path)
     names = ("stock", "mine", "other")
     one = bench(of_one, names, CASES, metric="instructions", max_boots=4, min_boots=2)
     run, verdict = run_of(one, tmp_path)
-    estimated = {(it.variant, it.case) for it in verdict.effects if not it.exact}
+    estimated = {(effect.variant, effect.case) for effect in verdict.effects if not effect.exact}
     assert estimated == {("other", "pipe")}
-    cases = [[it.case for it in boot.samples] for boot in boots_of(run)]
+    cases = [[sample.case for sample in boot.samples] for boot in boots_of(run)]
     assert cases == [["pipe", "fork"]] * 9 + [["pipe"]] * 3
 
 
@@ -312,14 +317,14 @@ def test_a_count_that_another_boot_does_not_confirm_is_not_exact(tmp_path: Path)
     def by_boot(variant: str, case: str, now_s: float) -> float:
         return (1387.0 + (int(now_s / 0.15) if case == "fork" else 0)) / 1e9
 
-    _, verdict = run_of(made(by_boot, max_boots=8), tmp_path)
+    _, verdict = run_of(counting(by_boot, max_boots=8), tmp_path)
     assert not by_case(verdict)["fork"].exact
 
 
 def alike(tmp_path: Path, stock: list[float], mine: list[float], boots: int = 3) -> Verdict:
     """The verdict on boots that all have these parts of 10 operations; of ``mine`` one tick more in
     every second boot."""
-    one = made(lengths(0))
+    one = counting(lengths(0))
     manifest = manifest_of(one, "boots")
     case = manifest.cases[0].model_copy(update={"operations": 90})
     manifest = manifest.model_copy(update={"cases": (case,)})
@@ -364,7 +369,7 @@ def test_a_count_with_an_interval_leaves_nothing_out_either(tmp_path: Path) -> N
         usual = 1120.0 if variant == "mine" else 1000.0 + random.Random(now_s).randrange(3)
         return (usual + (300.0 if long else 0.0)) / 1e9
 
-    _, verdict = run_of(made(two_ways, max_boots=12, precision=0.001), tmp_path)
+    _, verdict = run_of(counting(two_ways, max_boots=12, precision=0.001), tmp_path)
     effect = by_case(verdict)["pipe"]
     assert not effect.exact and effect.ratio == pytest.approx(effect.parts_ratio or 0, rel=0.03)
     assert effect.ratio == pytest.approx((1120 + 60) / (1001 + 180), abs=0.06)
@@ -397,7 +402,7 @@ def test_ticks_that_most_parts_have_are_named_with_their_cases(tmp_path: Path) -
 def test_what_is_even_is_more_than_half_of_the_parts_and_three_at_least(
     same: int, others: int, even: bool
 ) -> None:
-    reps = ((10, 1000),) * same + tuple((10, 1001 + it) for it in range(others))
+    reps = ((10, 1000),) * same + tuple((10, 1001 + number) for number in range(others))
     sample = Sample(suite="s", case="pipe", score=100.0, reps=reps)
     job = BootJob(index=0, block=4, variant="stock")
     boot = BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,))
@@ -406,14 +411,14 @@ def test_what_is_even_is_more_than_half_of_the_parts_and_three_at_least(
 
 def test_what_a_count_does_not_decide_stands_beside_the_machines_caveats() -> None:
     stream = counted(replace(PIPE, name="stream", uncounted="it is memory's time"))
-    one = replace(made(lengths(41), insist=True), cases=(*CASES, stream))
+    one = replace(counting(lengths(41), insist=True), cases=(*CASES, stream))
     machine, insisted = one.caveats()
     assert machine.text == "made up" and insisted.kind == "not-decided"
     assert insisted.text.endswith(f"{stream.suite}/stream: it is memory's time")
 
 
 def test_the_first_block_is_as_ever_and_all_others_are_perturbed(tmp_path: Path) -> None:
-    one = made(lengths(41), seed=7)
+    one = counting(lengths(41), seed=7)
     run_of(one, tmp_path)
     draws = [draw_of(7, block) for block in range(50)]
     # A boot that calibrates, and two of each block.
@@ -433,11 +438,11 @@ def test_layout_alone_gives_no_verdict(tmp_path: Path) -> None:
 
     called = 0
     for seed in range(30):
-        made_ = made(by_chance, seed=seed, max_boots=12)
+        made_ = counting(by_chance, seed=seed, max_boots=12)
         _, verdict = run_of(made_, tmp_path / str(seed))
-        found = by_case(verdict)
-        assert (found["pipe"].exact, found["pipe"].ratio) == (True, 1.0)
-        assert not found["fork"].exact
-        assert abs((found["fork"].ratio or 9) - 1) < 0.005
-        called += found["fork"].verdict in ("faster", "slower")
+        effects = by_case(verdict)
+        assert (effects["pipe"].exact, effects["pipe"].ratio) == (True, 1.0)
+        assert not effects["fork"].exact
+        assert abs((effects["fork"].ratio or 9) - 1) < 0.005
+        called += effects["fork"].verdict in ("faster", "slower")
     assert called <= 5  # of 30 at 5 %, more are seen once in 300 times

@@ -102,9 +102,9 @@ def test_answers_of_a_machine_with_hardware_counters(
         [recorded, "cycles", "100"], input=answers, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    shown = done.stdout.splitlines()
-    assert len(shown) == len(lines)
-    assert all(map(str.startswith, shown, lines)), shown
+    text = done.stdout.splitlines()
+    assert len(text) == len(lines)
+    assert all(map(str.startswith, text, lines)), text
 
 
 # The kernel's own events, counted here.
@@ -129,7 +129,9 @@ def test_events_of_the_kernel_are_counted(program: Path) -> None:
     )
     names = ("page-faults", "context-switches", "task-clock")
     transcript = counted(program, Job(cases, counters=names))
-    spawn, context, syscall = (it.extra for it in transcript.results if isinstance(it, Sample))
+    spawn, context, syscall = (
+        result.extra for result in transcript.results if isinstance(result, Sample)
+    )
     keys = ["page-faults-user", "page-faults-kernel", "context-switches", "task-clock"]
     assert [*spawn] == [f"counted-{key}" for key in keys]
     # A child is counted, too: it faults, and its parent waits for it. Two processes that hand each
@@ -256,7 +258,7 @@ def test_an_effect_shows_its_counters_beside_the_time(tmp_path: Path) -> None:
     )
     verdict = verdict_of(run, Question.of(run.manifest()), "precision reached")
     (effect,) = verdict.effects
-    assert [(it.figure, it.baseline_value, it.value) for it in effect.apart] == [
+    assert [(each.figure, each.baseline_value, each.value) for each in effect.apart] == [
         ("cycles-kernel", 2000.0, 2100.0),
         ("cycles-user", 400.0, 400.0),
     ]

@@ -139,7 +139,7 @@ def test_a_program_that_does_not_do(
     (tmp_path / program).write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert next(it for it in NEEDS if it.name == need).missing() == problem
+    assert next(each for each in NEEDS if each.name == need).missing() == problem
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,12 +169,12 @@ def test_what_suites_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_every_package_of_a_suite_is_known() -> None:
-    known = {"bash"}.union(*(need.packages.get("debian", "").split() for need in NEEDS))
+    expected = {"bash"}.union(*(need.packages.get("debian", "").split() for need in NEEDS))
     cases = [case for suite in load().values() for case in suite.cases]
     wanted = {package for case in cases for package in case.install.split()}
     for head in (data_root() / "guest" / "programs").glob("*.c"):
         wanted |= set(re.findall(r"^// install: (.*)$", head.read_text(), re.M)[0].split())
-    assert wanted - known == set()
+    assert wanted - expected == set()
     assert "rt-tests" in wanted and "libfftw3-dev" in wanted
 
 
@@ -183,21 +183,21 @@ def test_without_any_program_every_such_case_says_what_installs_it(
 ) -> None:
     monkeypatch.setattr("kdyno.measure.bench.ENVIRONMENT", {"PATH": str(tmp_path)})
     suites = load()
-    cases = [it for suite in suites.values() for it in suite.cases if it.program]
+    cases = [case for suite in suites.values() for case in suite.cases if case.program]
     pipe, web = find(suites, "unixbench").case("pipe"), suites["apachebench"].cases[0]
     lacking = equip([*cases, pipe], tmp_path / "programs", tmp_path, tmp_path, None, print).lacking
     assert lacking[-1] == ""
     for case, why in zip(cases, lacking, strict=False):
         assert why.endswith(f"not installed: apt-get install {case.install}"), case
-    said = {case.suite: why for case, why in zip(cases, lacking, strict=False)}
-    assert said["fio"] == "fio is not installed: apt-get install fio"
-    assert said["apachebench"] == (
+    message = {case.suite: why for case, why in zip(cases, lacking, strict=False)}
+    assert message["fio"] == "fio is not installed: apt-get install fio"
+    assert message["apachebench"] == (
         "apache2 or httpd, ab, awk are not installed: apt-get install apache2-bin apache2-utils"
     )
     for name in ("httpd", "ab", "awk"):  # either name of a program is enough
         (tmp_path / name).touch(0o755)
-    found = equip([web, pipe], tmp_path / "programs", None, tmp_path, None, lambda _text: None)
-    assert found.lacking == ("", "")
+    result = equip([web, pipe], tmp_path / "programs", None, tmp_path, None, lambda _text: None)
+    assert result.lacking == ("", "")
 
 
 def test_set_up_installs_what_tests_and_suites_need() -> None:
@@ -206,7 +206,7 @@ def test_set_up_installs_what_tests_and_suites_need() -> None:
         name: set(packages.split())
         for name, packages in re.findall(r'^(packages|suites|tests)="([^"]*)"$', text, re.M)
     }
-    assert lists["suites"] == set(" ".join(it.packages["debian"] for it in SUITE_NEEDS).split())
+    assert lists["suites"] == set(" ".join(each.packages["debian"] for each in SUITE_NEEDS).split())
     assert not lists["packages"] & (lists["suites"] | lists["tests"])
     installed = set().union(*lists.values()) | {"dpkg"}  # which is essential on Debian
     assert {package for package in PACKAGES.values() if package} - installed == set()

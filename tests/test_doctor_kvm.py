@@ -28,10 +28,10 @@ def test_where_it_cannot_be_it_says_why_and_what_else_there_is(
 ) -> None:
     monkeypatch.setattr(emulator, "missing", lambda: "no QEMU" if lacking == "QEMU" else None)
     monkeypatch.setattr(emulator, "why_no_kvm", lambda: "no KVM")
-    said = kdyno("doctor", "--kvm")
-    assert (said.status, said.out) == (1, "")
-    assert f"no kernel can be timed under KVM here: no {lacking}. " in said.err
-    assert "--metric instructions" in said.err
+    output = kdyno("doctor", "--kvm")
+    assert (output.status, output.out) == (1, "")
+    assert f"no kernel can be timed under KVM here: no {lacking}. " in output.err
+    assert "--metric instructions" in output.err
     assert kdyno("doctor", "--kvm", "--on", "local").status == 2
 
 
@@ -64,8 +64,8 @@ def test_precision_is_half_of_the_interval_of_no_difference(
     ):
         judged = verdict(*own, copy_of_baseline="stock.copy")
         monkeypatch.setattr(doctor, "against_itself", lambda *_, judged=judged: (run, judged))
-        said = kdyno("doctor", "--kvm")
-        assert said.status == status and words in said.out
+        output = kdyno("doctor", "--kvm")
+        assert output.status == status and words in output.out
         report = json.loads(kdyno("doctor", "--kvm", "--json", "-").out)
         assert report["ok"] == (status == 0) and report["run"] == str(run.path)
 

@@ -283,7 +283,7 @@ def test_routines(keys: str, memcpy: str | None, routines: object, tmp_path: Pat
     assert (stock.memcpy, stock.routines) == (None, ())
     inside = str(tmp_path)
     assert mine.memcpy == (memcpy and memcpy.replace("/mine", f"{inside}/mine"))
-    assert tuple((name, it.replace(inside, "")) for name, it in mine.routines) == routines
+    assert tuple((name, routine.replace(inside, "")) for name, routine in mine.routines) == routines
 
 
 def test_a_variant_replaces_the_kernels_routines(tmp_path: Path) -> None:

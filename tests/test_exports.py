@@ -51,7 +51,7 @@ def test_evidence_is_what_the_store_has(evidence: Evidence) -> None:
     assert any(boot.disturbed == ("neighbour",) for boot in evidence.boots)
     assert evidence.commands["mine"][0] == "bwrap"
     assert evidence.builds["mine"]["version"] == "7.3.4"
-    assert [it.suite for it in evidence.cases] == ["unixbench"] * 6 + ["fio"] * 3
+    assert [each.suite for each in evidence.cases] == ["unixbench"] * 6 + ["fio"] * 3
 
 
 def test_a_damaged_boot_is_told_and_left_out(tmp_path: Path) -> None:
@@ -59,10 +59,10 @@ def test_a_damaged_boot_is_told_and_left_out(tmp_path: Path) -> None:
     boots = sorted((run.path / "boots").iterdir())
     (boots[3] / "samples.jsonl").write_text("{")
     (run.path / "images" / "mine.json").write_text("[]")
-    found = evidence_of(run)
-    assert [it.name for it in found.damaged] == [boots[3].name]
-    assert len(found.boots) == 7 * 5 - 1
-    assert "damaged" in found.builds["mine"]["unreadable"]
+    result = evidence_of(run)
+    assert [each.name for each in result.damaged] == [boots[3].name]
+    assert len(result.boots) == 7 * 5 - 1
+    assert "damaged" in result.builds["mine"]["unreadable"]
 
 
 @pytest.mark.parametrize("name", VERDICTS)
@@ -133,14 +133,14 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         experiment=HOSTILE[6],
     )
     run = make(tmp_path, shape)
-    found = evidence_of(run)
-    lines = str(exporter("benchstat").export(found)).splitlines()
+    result = evidence_of(run)
+    lines = str(exporter("benchstat").export(result)).splitlines()
     scores = [line for line in lines if line.startswith("Benchmark")]
     assert len(scores) == 7 * 3 * len(HOSTILE)
     assert {len(line.split()) for line in scores} == {4}
-    tests = xml.fromstring(exporter("junit").export(found)).findall("testsuite/testcase")
+    tests = xml.fromstring(exporter("junit").export(result)).findall("testsuite/testcase")
     assert len(tests) == 2 * len(HOSTILE)
-    xml.fromstring(exporter("svg").export(found))
+    xml.fromstring(exporter("svg").export(result))
 
 
 def test_a_file_name_says_the_format() -> None:
@@ -158,7 +158,7 @@ def test_a_file_name_says_the_format() -> None:
     assert len(suffixes) == len(set(suffixes))
 
 
-def said(words: Sequence[str | Path]) -> str:
+def output_of(words: Sequence[str | Path]) -> str:
     done = subprocess.run(list(map(str, words)), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
@@ -175,7 +175,7 @@ def test_benchstat_reads_and_agrees(evidence: Evidence, tmp_path: Path) -> None:
     benchstat = program("benchstat")
     file = tmp_path / "demo.bench"
     file.write_text(str(exporter("benchstat").export(evidence)))
-    text = said([benchstat, "-format", "csv", "-col", "variant", file])
+    text = output_of([benchstat, "-format", "csv", "-col", "variant", file])
     rows = {
         line.split(",")[0]: line.split(",") for line in text.splitlines() if re.match(r"\w+/", line)
     }
@@ -187,12 +187,12 @@ def test_benchstat_reads_and_agrees(evidence: Evidence, tmp_path: Path) -> None:
     heads = text.splitlines()[1].split(",")
     assert [head for head in heads if head] == list(evidence.variants)
     # Its figures are medians too; it compares unpaired, so only the size is held against ours.
-    for it in evidence.verdict.effects:
-        if it.variant != "mine" or it.control:
+    for effect in evidence.verdict.effects:
+        if effect.variant != "mine" or effect.control:
             continue
-        row = rows[f"{it.suite.capitalize()}/{it.case.replace('-', '=')}"]
+        row = rows[f"{effect.suite.capitalize()}/{effect.case.replace('-', '=')}"]
         column = heads.index("mine")
-        assert float(row[1]) == pytest.approx(it.baseline_value, rel=1e-3)
-        assert it.ratio is not None
-        told = float(row[column + 2].removesuffix("%"))
-        assert told == pytest.approx(100.0 * (it.ratio - 1.0), abs=0.3)
+        assert float(row[1]) == pytest.approx(effect.baseline_value, rel=1e-3)
+        assert effect.ratio is not None
+        message = float(row[column + 2].removesuffix("%"))
+        assert message == pytest.approx(100.0 * (effect.ratio - 1.0), abs=0.3)

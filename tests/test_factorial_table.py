@@ -201,8 +201,8 @@ def test_what_is_said_of_several_cases_is_said_once() -> None:
         for case in question.cases
     ]
     scores = {
-        (suite, case.replace("whole", "lib"), variant): found
-        for (suite, case, variant), found in data.scores.items()
+        (suite, case.replace("whole", "lib"), variant): score
+        for (suite, case, variant), score in data.scores.items()
     }
     both = dataclasses.replace(data, scores={**data.scores, **scores})
     table = factor_table(both, dataclasses.replace(question, cases=(*question.cases, *twins)))
@@ -234,9 +234,9 @@ def test_the_table_is_shown_and_stored() -> None:
         Verdict(experiment="x", baseline="off+none", boots={"off+none": 16}, factors=table)
     )
     assert Verdict.from_json(verdict.to_json()) == verdict
-    shown = text(verdict, 100)
-    assert "smp on: −47.0 % time at jobs ≥ 2, nothing at jobs 1" in shown
-    row = next(line for line in shown.splitlines() if line.strip().startswith("at jobs 2"))
+    content = text(verdict, 100)
+    assert "smp on: −47.0 % time at jobs ≥ 2, nothing at jobs 1" in content
+    row = next(line for line in content.splitlines() if line.strip().startswith("at jobs 2"))
     assert "−47.0 %" in row and "faster" in row
     page = exporter("markdown").export(verdict)
     assert "### Factors" in page and "| &nbsp;&nbsp;at jobs 2 | −47.0 % |" in page

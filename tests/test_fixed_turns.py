@@ -43,7 +43,7 @@ def sizes_of(machine: FakeMachine, variant: str, case: str) -> list[int]:
 def test_each_guest_does_all_of_the_work_in_turns() -> None:
     machine = FakeMachine(steady(SPEEDS))
     outcomes = run(machine)
-    assert [it.host.status for it in outcomes.values()] == ["ok", "ok"]
+    assert [outcome.host.status for outcome in outcomes.values()] == ["ok", "ok"]
     for outcome in outcomes.values():
         assert [type(result) for result in outcome.transcript.results] == [Done, Done]
     for name in SPEEDS:
@@ -87,7 +87,7 @@ def test_a_case_that_takes_no_turns_is_done_whole_by_each() -> None:
 def test_the_others_end_their_work_where_one_is_lost(kind: str) -> None:
     machine = FakeMachine(steady(SPEEDS), {"mine": {0: Fault(kind)}})
     outcomes = run(machine)
-    assert {name: it.host.status for name, it in outcomes.items()} == {
+    assert {name: outcome.host.status for name, outcome in outcomes.items()} == {
         "stock": "ok",
         "mine": "failed",
     }
@@ -124,27 +124,27 @@ def profiling(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("way", ["turns", "boots"])
 def test_blocks_are_added_to_those_of_an_earlier_call(tmp_path: Path, way: str) -> None:
     faults = {"mine": {1: Fault("die")}}
-    made = bench(steady(SPEEDS), tuple(SPEEDS), faults=faults, interleave=way)
-    told: list[str] = []
-    options = Options(tmp_path, tmp_path, listener=Listener(notify=told.append))
-    shown: list[tuple[int, int]] = []
+    setup = bench(steady(SPEEDS), tuple(SPEEDS), faults=faults, interleave=way)
+    messages: list[str] = []
+    options = Options(tmp_path, tmp_path, listener=Listener(notify=messages.append))
+    text: list[tuple[int, int]] = []
 
     def show(done: int, boots: int, *_: object) -> None:
-        shown.append((done, boots))
+        text.append((done, boots))
 
-    with create_run(tmp_path / "runs", "", manifest_of(made, way)) as writer:
+    with create_run(tmp_path / "runs", "", manifest_of(setup, way)) as writer:
         for number in (1, 3):
             request = boots.Request("gprof", boots=number)
-            profiles = boots._blocks(writer, 7, made, request, options, show)
+            profiles = boots._blocks(writer, 7, setup, request, options, show)
         stored = stored_profiles(writer.run)
-    assert {name: it.boots for name, it in stored.items()} == {
-        name: it.boots for name, it in profiles.items()
+    assert {name: value.boots for name, value in stored.items()} == {
+        name: profile.boots for name, profile in profiles.items()
     }
     assert set(profiles) == set(SPEEDS)
     for profile in profiles.values():
         assert [boot.block for boot in profile.boots] == [0, 1, 2]
         assert profile.stacks == (Stack("kernel", ("f",), pytest.approx(0.1)),)
         assert any("took turns" in note for note in profile.notes) == (way == "turns")
-    assert len({tuple(it.operations.items()) for it in profiles.values()}) == 1
-    assert shown[-1] == ((2, 4) if way == "turns" else (3, 4))
-    assert sum("failed and is done again" in line for line in told) == 1
+    assert len({tuple(profile.operations.items()) for profile in profiles.values()}) == 1
+    assert text[-1] == ((2, 4) if way == "turns" else (3, 4))
+    assert sum("failed and is done again" in line for line in messages) == 1

@@ -83,8 +83,8 @@ class FakeEngine:
     def end(self, job: Job, status: int, why: str) -> None:
         job.state = "COMPLETED"
         job.log.write_text("the disk is full\n")
-        said = {"node": f"n{int(job.name) % 2}", "status": status, "why": why}
-        job.outcome.write_text(json.dumps(said))
+        message = {"node": f"n{int(job.name) % 2}", "status": status, "why": why}
+        job.outcome.write_text(json.dumps(message))
 
     def cancel(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
@@ -98,20 +98,20 @@ class FakeEngine:
 
 def shard(runs: Path, number: int, blocks: int, **images: str) -> None:
     """The run of a job, with so many groups."""
-    made = next(iter(runs.glob("*")), None)
-    if made is None:
+    result = next(iter(runs.glob("*")), None)
+    if result is None:
         run = small(runs, number, level=1.0 + number, blocks=20)
-        made = run.path
-        about = json.loads((made / "manifest.json").read_text())
+        result = run.path
+        about = json.loads((result / "manifest.json").read_text())
         about["images"] = {"stock": "a", "mine": "b", **images}
         about["host"]["node"] = f"n{number % 2}"
-        (made / "manifest.json").write_text(json.dumps(about))
-        (made / "experiment.toml").write_text(TEXT)
-        (made / "boots").rename(made / "later")
-        (made / "boots").mkdir()
-    for boot in sorted((made / "later").iterdir()):
+        (result / "manifest.json").write_text(json.dumps(about))
+        (result / "experiment.toml").write_text(TEXT)
+        (result / "boots").rename(result / "later")
+        (result / "boots").mkdir()
+    for boot in sorted((result / "later").iterdir()):
         if int(boot.name[:4]) < 2 * blocks:
-            boot.rename(made / "boots" / boot.name)
+            boot.rename(result / "boots" / boot.name)
 
 
 @dataclass
@@ -120,8 +120,8 @@ class Fleet:
 
     runs: Path
     engine: FakeEngine
-    said: list[str] = field(default_factory=list)
-    shown: list[Status] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    states: list[Status] = field(default_factory=list)
     now_s: float = 0.0
 
     def sleep(self, seconds: float) -> None:
@@ -130,8 +130,8 @@ class Fleet:
     def controller(
         self, writer: RunWriter, record: Record | None = None, **measure: object
     ) -> Controller:
-        asked = {"max_boots": 20, "precision": 1e-9, "min_boots": 8, **measure}
-        experiment = bench(steady({}), ("stock", "mine"), **asked).experiment  # type: ignore[arg-type]
+        request = {"max_boots": 20, "precision": 1e-9, "min_boots": 8, **measure}
+        experiment = bench(steady({}), ("stock", "mine"), **request).experiment  # type: ignore[arg-type]
         place = Place(writer.run.path)
         self.engine.folder = place.jobs / "0"
         own = record or Record(settings=Settings(nodes=2, groups=8), file="mine.toml")
@@ -142,15 +142,15 @@ class Fleet:
             own.model_copy(update={"built": ["stock", "mine"]}),
             [own.file],
             self.engine,
-            self.said.append,
-            self.shown.append,
+            self.messages.append,
+            self.states.append,
             clock=lambda: self.now_s,
             sleep=self.sleep,
         )
 
     def new(self) -> RunWriter:
-        made = bench(steady({}), ("stock", "mine"))
-        manifest = manifest_of(made).model_copy(update={"images": {}, "cases": (), "seed": 100})
+        setup = bench(steady({}), ("stock", "mine"))
+        manifest = manifest_of(setup).model_copy(update={"images": {}, "cases": (), "seed": 100})
         return create_run(self.runs, TEXT, manifest)
 
 
@@ -178,10 +178,10 @@ def ran(fleet: Fleet, **measure: Any) -> tuple[Run, str]:
 def test_until_the_budget(fleet: Fleet) -> None:
     run, why = ran(fleet)
     assert why == "max_boots = 20 reached"
-    found, manifest = boots(run), run.manifest()
-    assert len(found) == 40 and len({it.job.shard for it in found}) == 40
-    assert [it.index for it in found] == list(range(40))
-    assert Counter(it.block for it in found) == dict.fromkeys(range(20), 2)
+    result, manifest = boots(run), run.manifest()
+    assert len(result) == 40 and len({each.job.shard for each in result}) == 40
+    assert [each.index for each in result] == list(range(40))
+    assert Counter(each.block for each in result) == dict.fromkeys(range(20), 2)
     assert sorted(manifest.machines) == ["A CPU n0", "A CPU n1"]
     assert manifest.images == {"stock": "a", "mine": "b"} and len(manifest.blocks) == 20
     command = fleet.engine.commands[0]
@@ -197,7 +197,7 @@ def test_until_the_widths_are_small_or_the_minutes_are_over(fleet: Fleet) -> Non
     # The first look is after 8 groups: four looks at two nodes.
     assert why == "precision reached" and len(boots(run)) == 2 * 8
     assert fleet.engine.cancelled == ["0", "1"]
-    assert fleet.shown[-1].variant == "on 2 nodes" and fleet.shown[-1].block == 6
+    assert fleet.states[-1].variant == "on 2 nodes" and fleet.states[-1].block == 6
     run, why = ran(fleet, max_minutes=0.05, max_boots=1000)
     # Three seconds, two groups at a look each half second.
     assert why == "max_minutes = 0.05 reached" and len(boots(run)) == 2 * 14
@@ -208,7 +208,7 @@ def test_a_node_that_dies_loses_what_it_was_at_and_no_more(fleet: Fleet) -> None
     run, _ = ran(fleet)
     lost = [boot for boot in boots(run) if boot.job.shard.startswith("1/")]
     assert len(lost) == 10 and len(boots(run)) == 40
-    assert fleet.said == ["job 1: it ended without a result (node_fail)"]
+    assert fleet.messages == ["job 1: it ended without a result (node_fail)"]
     assert len(fleet.engine.jobs) == 4
 
 
@@ -219,14 +219,14 @@ def test_what_is_seen_late_is_not_measured_again(
     """A job has said that all went well, and its groups are not seen here yet."""
     fresh, ended = Shard.fresh, Shard.manifest
 
-    def hidden(it: Shard) -> bool:
-        return it.number == 0 and fleet.now_s < 20
+    def hidden(each: Shard) -> bool:
+        return each.number == 0 and fleet.now_s < 20
 
-    monkeypatch.setattr(Shard, "fresh", lambda it: [] if hidden(it) else fresh(it))
-    monkeypatch.setattr(Shard, "manifest", lambda it: None if hidden(it) else ended(it))
+    monkeypatch.setattr(Shard, "fresh", lambda value: [] if hidden(value) else fresh(value))
+    monkeypatch.setattr(Shard, "manifest", lambda value: None if hidden(value) else ended(value))
     assert ran(fleet)[1] == "max_boots = 20 reached"
     assert options(fleet, "--max-boots") == ["8", "8", "2", "2"]
-    assert 20 <= fleet.now_s < 25 and fleet.said == []
+    assert 20 <= fleet.now_s < 25 and fleet.messages == []
 
 
 def test_jobs_that_only_fail_end_it_in_the_nodes_words(fleet: Fleet) -> None:
@@ -238,7 +238,7 @@ def test_jobs_that_only_fail_end_it_in_the_nodes_words(fleet: Fleet) -> None:
 
 def test_a_failure_now_and_then_does_not_end_it(fleet: Fleet) -> None:
     fleet.engine.fails = frozenset({1, 2, 4, 5})
-    assert ran(fleet)[1] == "max_boots = 20 reached" and len(fleet.said) == 4
+    assert ran(fleet)[1] == "max_boots = 20 reached" and len(fleet.messages) == 4
 
 
 @pytest.mark.slow
@@ -252,7 +252,7 @@ def test_an_engine_that_is_away_for_a_while(fleet: Fleet, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(fleet.engine, "submit", refused)
     assert ran(fleet)[1] == "max_boots = 20 reached"
-    assert fleet.said == ["no job could be submitted: the controller is away; trying again"]
+    assert fleet.messages == ["no job could be submitted: the controller is away; trying again"]
     monkeypatch.setattr(waves, "_PATIENCE_S", 10.0)
     fleet.now_s = 0.0
     fleet.engine.jobs.clear()
@@ -262,9 +262,9 @@ def test_an_engine_that_is_away_for_a_while(fleet: Fleet, monkeypatch: pytest.Mo
 
 
 def record_of(run: Run) -> Record:
-    found = Place(run.path).read()
-    assert found is not None
-    return found
+    result = Place(run.path).read()
+    assert result is not None
+    return result
 
 
 def killed(fleet: Fleet, at_s: float, how: type[BaseException]) -> Run:
@@ -365,9 +365,9 @@ def test_nodes_that_measure_something_else(fleet: Fleet) -> None:
 def test_boots_that_say_of_no_job_that_they_are_its(fleet: Fleet) -> None:
     """Of a run that somebody changed; an odd text is no job's number."""
     run = killed(fleet, 2.0, KeyboardInterrupt)
-    for name, said in (("0000-stock", "x/0/0000-stock"), ("0001-mine", "²/0/0001-mine")):
+    for name, each in (("0000-stock", "x/0/0000-stock"), ("0001-mine", "²/0/0001-mine")):
         job = run.path / "boots" / name / "job.json"
-        job.write_text(json.dumps({**json.loads(job.read_text()), "shard": said}))
+        job.write_text(json.dumps({**json.loads(job.read_text()), "shard": each}))
     resumed(fleet, run, 42)
     assert {boot.job.shard for boot in boots(run)} >= {"x/0/0000-stock", "0/0/0000-stock"}
 
@@ -421,7 +421,7 @@ class Builder:
     lost: frozenset[int] = frozenset()
     late_s: float = 0.0
     now_s: float = 0.0
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
 
     def submit(
@@ -450,7 +450,9 @@ class Builder:
 
     def built(self) -> tuple[list[str], dict[str, str]]:
         folder = self.folder / "b"
-        return build(self, ["mine.toml"], folder, self.said.append, self.sleep, lambda: self.now_s)
+        return build(
+            self, ["mine.toml"], folder, self.messages.append, self.sleep, lambda: self.now_s
+        )
 
 
 BUILT = ["stock", "mine"], {"avx": "skipped: no AVX"}
@@ -462,7 +464,7 @@ def test_kernels_are_built_by_a_job(tmp_path: Path, late_s: float, lost: Sequenc
     builder = Builder(tmp_path / "jobs", late_s=late_s, lost=frozenset(lost))
     assert builder.built() == BUILT and len(builder.commands) == len(lost) + 1
     assert builder.commands[0][3:6] == ["kdyno", "build", "mine.toml"]
-    assert builder.said[-1] == f"kernels: built by job {len(lost)}"
+    assert builder.messages[-1] == f"kernels: built by job {len(lost)}"
 
 
 @pytest.mark.parametrize(
@@ -484,9 +486,9 @@ def test_settings(tmp_path: Path) -> None:
     file = tmp_path / "fleet.toml"
     assert settings("local", file).nodes == 2
     file.write_text('[fleet]\npartition = "lab"\nnodes = 7\nsbatch = { account = "me" }\n')
-    found = settings("slurm", file)
-    assert (found.engine, found.partition, found.nodes) == ("slurm", "lab", 7)
-    assert found.sbatch == {"account": "me"}
+    result = settings("slurm", file)
+    assert (result.engine, result.partition, result.nodes) == ("slurm", "lab", 7)
+    assert result.sbatch == {"account": "me"}
     assert settings("slurm:big", file).partition == "big"
     for on in ("pbs", "local:lab", ""):
         with pytest.raises(UsageError, match="there are slurm"):
@@ -503,10 +505,10 @@ class Slurm(Engine):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(Settings(engine="slurm"), folder, clock=lambda: self.now_s)
-        self.now_s, self.word, self.asked = 0.0, "RUNNING", 0
+        self.now_s, self.word, self.requests = 0.0, "RUNNING", 0
 
     def _states(self) -> dict[str, str] | None:
-        self.asked += 1
+        self.requests += 1
         return {"1": self.word} if self.word else None
 
     def until_done(self, job: Job, most_s: float) -> float | None:
@@ -532,7 +534,7 @@ def job(tmp_path: Path) -> Job:
 
 def test_slurm_is_not_asked_all_the_time(slurm: Slurm, job: Job) -> None:
     assert slurm.until_done(job, 60) is None
-    assert slurm.asked == 31 and job.state == "RUNNING"
+    assert slurm.requests == 31 and job.state == "RUNNING"
 
 
 def test_a_job_that_its_node_lost_is_soon_known(slurm: Slurm, job: Job) -> None:

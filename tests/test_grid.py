@@ -18,14 +18,14 @@ from kdyno.report.show.terminal import Layout, Screen
 ITEMS = (("pipe", 271828.1, "faster"), ("<b>|\x1b[31mx", None, "failed"))
 
 
-def verdict(it: tuple[str, float | None, str]) -> Cell:
-    why = "exit 1" if it[1] is None else ""
-    return Cell(it[2], notes=("too little",), sign="≈", why=why, tone=it[2])
+def verdict(each: tuple[str, float | None, str]) -> Cell:
+    why = "exit 1" if each[1] is None else ""
+    return Cell(each[2], notes=("too little",), sign="≈", why=why, tone=each[2])
 
 
 COLUMNS = (
-    Column("case", lambda it: Cell(it[0], notes=("control",), sign="*"), "name"),
-    Column("value", lambda it: it[1], "number", "{:.1f} k".format, absent="–", worth=2),
+    Column("case", lambda value: Cell(value[0], notes=("control",), sign="*"), "name"),
+    Column("value", lambda value: value[1], "number", "{:.1f} k".format, absent="–", worth=2),
     Column("more", lambda _: "m" * 20, worth=3),
     Column("verdict", verdict, "verdict", worth=1),
 )
@@ -53,7 +53,7 @@ def test_a_narrow_terminal_leaves_out_what_is_worth_least() -> None:
 
 
 def test_columns_of_the_same_worth_stand_and_fall_together() -> None:
-    twins = [replace(it, worth=1) for it in COLUMNS[1:]]
+    twins = [replace(each, worth=1) for each in COLUMNS[1:]]
     grid = replace(GRID, columns=[COLUMNS[0], *twins])
     assert len(terminal.fit(grid, 80, 0).grid.columns) == 4
     assert len(terminal.fit(grid, 50, 0).grid.columns) == 1
@@ -87,13 +87,13 @@ def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None
 def test_no_part_moves_the_cursor() -> None:
     evil = "a\x1b[2Jb\x07\u202ec\x9b1md\re"
     grid = of_rows((evil, "n"), ((evil, 1),), title=evil)
-    for found in (
+    for each in (
         terminal.text([evil, grid]),
         grids.markdown(grid),
         grids.csv(grid),
         html.table(grid),
     ):
-        assert found.replace("\n", "").isprintable()
+        assert each.replace("\n", "").isprintable()
 
 
 def test_in_markdown() -> None:
@@ -106,17 +106,17 @@ def test_in_markdown() -> None:
 
 
 def test_in_html() -> None:
-    found = html.table(GRID)
-    assert re.findall(r'<th[^>]*scope="col"[^>]*><button type="button">(\w+)', found) == [
+    result = html.table(GRID)
+    assert re.findall(r'<th[^>]*scope="col"[^>]*><button type="button">(\w+)', result) == [
         "case",
         "value",
         "more",
         "verdict",
     ]
-    assert '<td class="number" data-v="271828.09999999998">271828.1 k</td>' in found
-    assert '<tr data-f-verdict="failed">' in found and "<b>" not in found.replace("&lt;b&gt;", "")
-    assert '<span class="badge faster">' in found and "<small><bdi>exit 1</bdi></small>" in found
-    assert "filters" not in found
+    assert '<td class="number" data-v="271828.09999999998">271828.1 k</td>' in result
+    assert '<tr data-f-verdict="failed">' in result and "<b>" not in result.replace("&lt;b&gt;", "")
+    assert '<span class="badge faster">' in result and "<small><bdi>exit 1</bdi></small>" in result
+    assert "filters" not in result
     assert 'data-facet="verdict"' in html.table(replace(GRID, items=ITEMS * 4))
 
 
@@ -125,12 +125,12 @@ def test_in_csv_the_figure_stands_not_the_words() -> None:
     first, second = csv.reader(io.StringIO(grids.csv(grid).partition("\n")[2]))
     assert first == ["'=1+1", "0.30000000000000004", "yes", ""]
     assert second == ["?", "7", "no", ""]
-    shown = Column("n", lambda it: it, "number", "{:.1f} k".format)
-    assert grids.csv(Grid([shown], [1.25])) == "n\n1.25\n"
+    text = Column("n", lambda value: value, "number", "{:.1f} k".format)
+    assert grids.csv(Grid([text], [1.25])) == "n\n1.25\n"
 
 
 def test_columns_of_figures_are_known_by_their_figures() -> None:
     grid = of_rows(("a", "b", "c"), (("x", 1, None), ("y", None, None)), absent="–")
     assert [column.kind for column in grid.columns] == ["text", "number", "text"]
     assert [cell.text for cell in grid.rows[1]] == ["y", "–", "–"]
-    assert [it.head for it in headed(grid.columns)] == ["A", "B", "C"]
+    assert [each.head for each in headed(grid.columns)] == ["A", "B", "C"]

@@ -54,8 +54,8 @@ def call(program: Path, tmp_path: Path, *words: str) -> subprocess.CompletedProc
 def record(program: Path, tmp_path: Path, *words: str) -> dict[str, Any]:
     done = call(program, tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 @pytest.mark.slow
@@ -69,15 +69,15 @@ def test_every_benchmark_repeats_counts_and_cleans_up(
         if TOO_SHORT not in done.stderr:
             break
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["bench"] == name
+    data = json.loads(done.stdout)
+    assert data["bench"] == name
     # Only an operation that fills the time by itself may be repeated fewer than five times.
-    assert len(found["reps"]) >= 5 or found["reps"][0][0] == 1
-    assert len({operations for operations, _ in found["reps"]}) == 1
+    assert len(data["reps"]) >= 5 or data["reps"][0][0] == 1
+    assert len({operations for operations, _ in data["reps"]}) == 1
     # What contend says in the place of a duration is how late a process woke up.
     least_ns = 1 if name == "contend" else 1_000_000
-    assert all(operations > 0 and ns >= least_ns for operations, ns in found["reps"])
-    assert found["calibration_ns"] > 0
+    assert all(operations > 0 and ns >= least_ns for operations, ns in data["reps"])
+    assert data["calibration_ns"] > 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -118,8 +118,8 @@ def test_the_text_of_the_shell_case(program: Path) -> None:
 
 def test_operations_are_shared_among_threads(program: Path, tmp_path: Path) -> None:
     # 7 is not a multiple of 4, and the benchmark itself counts the locks that were taken.
-    found = record(program, tmp_path, "threads-lock", "--operations", "7000007")
-    assert sum(operations for operations, _ in found["reps"]) == 7000007
+    records = record(program, tmp_path, "threads-lock", "--operations", "7000007")
+    assert sum(operations for operations, _ in records["reps"]) == 7000007
 
 
 FROM, TO = "echo kdyno: timed from here", "echo kdyno: timed to here"
@@ -159,8 +159,8 @@ def test_a_program_does_what_it_is_told(program: Path, tmp_path: Path) -> None:
         tmp_path,
         'echo ready; while read n; do echo "$n $1" >>"$0.heard"; sleep 0.002; echo done; done',
     )
-    found = record(program, tmp_path, "program", "--operations", "17", player, "x")
-    assert [operations for operations, _ in found["reps"]] == [1] + [2] * 8
+    records = record(program, tmp_path, "program", "--operations", "17", player, "x")
+    assert [operations for operations, _ in records["reps"]] == [1] + [2] * 8
     heard = Path(f"{player}.heard").read_text().splitlines()
     assert heard == ["1 x", "1 x", *["2 x"] * 8], "a warm-up, then the repetitions"
 

@@ -82,8 +82,8 @@ def make(tmp_path: Path) -> Make:
 
 
 def host_job(program: Path, *cases: CaseJob, **more: object) -> HostJob:
-    asked = cases or (CaseJob("s", "c", "pipe"),)
-    given = {"program": program, "job": Job(asked), "placement": place(1), **more}
+    request = cases or (CaseJob("s", "c", "pipe"),)
+    given = {"program": program, "job": Job(request), "placement": place(1), **more}
     return HostJob(sandboxed=False, **given)  # type: ignore[arg-type]
 
 
@@ -194,8 +194,8 @@ def test_a_disk_needs_room_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_the_running_kernel_is_read(tmp_path: Path) -> None:
-    found = running()
-    assert found["release"] == os.uname().release
+    result = running()
+    assert result["release"] == os.uname().release
     bare = running(tmp_path)
     assert (bare["config"], bare["cmdline"]) == ("", "not readable")
     assert bare["config_from"].startswith("not readable")
@@ -314,7 +314,7 @@ def test_a_run_whose_newest_boots_are_damaged_is_resumed(options: Options, lost:
     boots = boots_of(resumed)
     assert [boot.block for boot in boots] == [0, 1, 2]
     assert [boot.index for boot in boots][-len(lost) :] == [*range(3, 3 + len(lost))]
-    assert [it.name for it in resumed.boots() if isinstance(it, Damaged)] == lost
+    assert [each.name for each in resumed.boots() if isinstance(each, Damaged)] == lost
 
 
 @pytest.mark.slow
@@ -331,7 +331,7 @@ def test_a_run_says_what_was_asked_and_of_which_work(
     assert today.asked == Criteria(equivalent=0.02)
     assert (today.machine.kind, today.machine.cpus) == ("host", 1)
     assert [flag.kind for flag in today.machine.caveats] == ["not-rebooted"]
-    assert {name: it.arch for name, it in today.variants.items()} == {"running": "host"}
+    assert {name: variant.arch for name, variant in today.variants.items()} == {"running": "host"}
     assert [case.seconds for case in today.cases] == [0.5, None]
     assert all(case.work for case in today.cases)
 

@@ -70,8 +70,8 @@ def fio_output(side: str, error: int = 0) -> str:
     return text.replace('":', '" :')
 
 
-def fake_fio(tools: Path, said: str, log: Path) -> None:
-    (tools / "said").write_text(said)
+def fake_fio(tools: Path, message: str, log: Path) -> None:
+    (tools / "said").write_text(message)
     tool(tools, "fio", f'echo "$*" >>{log}\ncat "{tools}/said"')
 
 
@@ -109,7 +109,7 @@ def test_a_phase_of_tiobench(tools: Path, tmp_path: Path, phase: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "reason"),
+    ("words", "message", "reason"),
     [
         (["read", "{dir}", "2", "900000000", "10"], "{}", "the disk is too small:"),
         (["read", "{dir}/none", "2", "1", "10"], "{}", "no disk:"),
@@ -121,12 +121,12 @@ def test_a_phase_of_tiobench(tools: Path, tmp_path: Path, phase: str) -> None:
     ],
 )
 def test_what_tiobench_refuses(
-    tools: Path, tmp_path: Path, words: list[str], said: str | None, reason: str
+    tools: Path, tmp_path: Path, words: list[str], message: str | None, reason: str
 ) -> None:
-    if said is None:
+    if message is None:
         tool(tools, "fio", "echo 'fio: no space left'; exit 1")
     else:
-        fake_fio(tools, said, tmp_path / "calls")
+        fake_fio(tools, message, tmp_path / "calls")
     done = script("tiobench.sh", tools, *(word.replace("{dir}", str(tmp_path)) for word in words))
     assert done.returncode != 0
     assert reason in done.stdout + done.stderr
@@ -158,8 +158,8 @@ def test_a_disk_item_is_timed_from_where_fio_begins_to_where_it_ends(
     begin, figure, end = done.stdout.splitlines()
     assert (begin, end) == ("kdyno: timed from here", "kdyno: timed to here")
     assert figure == '"write" : { "bw_bytes" : 5'
-    asked = (folder / "asked").read_text().split()
-    assert {"--rw=randwrite", "--bs=256k", "--io_size=1048576", "--direct=1"} <= set(asked)
+    request = (folder / "asked").read_text().split()
+    assert {"--rw=randwrite", "--bs=256k", "--io_size=1048576", "--direct=1"} <= set(request)
     assert [path.name for path in folder.iterdir()] == ["asked"]
     tool(tools, "fio", "echo 'fio: no space left' >&2; exit 1")
     failed = script("disk.sh", tools, "write", "4k", str(folder), "4096")
@@ -182,7 +182,9 @@ def test_a_make_of_equal_jobs_does_each_once_and_fails_with_make(
     assert failed.returncode == 2
     assert (tmp_path / "asked").read_text().endswith("-j3\n")
     lines = (tmp_path / "seen").read_text().splitlines()
-    assert [it for it in lines if it.startswith("all:")] == [f"all: job{i}" for i in range(1, 6)]
+    assert [line for line in lines if line.startswith("all:")] == [
+        f"all: job{i}" for i in range(1, 6)
+    ]
     assert "$$i -lt 10" in lines[-1]
 
 

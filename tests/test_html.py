@@ -92,8 +92,8 @@ def test_one_row_one_dot_one_point_each(page: str, demo: Evidence) -> None:
     assert rows.count('<th scope="row"') == len(demo.verdict.effects) == 36
     dots = re.findall(r'<path class="dots \w+" d="([^"]*)"', page)
     pairs = sum(
-        len(demo.points[it.suite, it.case, variant])
-        for it in demo.cases
+        len(demo.points[each.suite, each.case, variant])
+        for each in demo.cases
         for other in demo.variants[1:]
         for variant in ("stock", other)
     )
@@ -101,10 +101,10 @@ def test_one_row_one_dot_one_point_each(page: str, demo: Evidence) -> None:
     rings = re.findall(r'<path class="ring" d="([^"]*)"', page)
     disturbed = sum(
         bool(point.boot.disturbed)
-        for it in demo.cases
+        for one in demo.cases
         for other in demo.variants[1:]
         for variant in ("stock", other)
-        for point in demo.points[it.suite, it.case, variant]
+        for point in demo.points[one.suite, one.case, variant]
     )
     assert sum(path.count("M") for path in rings) == disturbed > 0
 
@@ -123,11 +123,15 @@ def test_nothing_leaves_the_page(page: str) -> None:
         "http://www.w3.org/1999/xlink", ""
     )
     assert "http:" not in rest and "https:" not in rest and "//cdn" not in rest
-    found = Page(page)
-    assert not [name for name, _ in found.elements if name in ("link", "img", "iframe", "object")]
-    assert [it for it in found.all("script") if "src" in it] == []
-    assert all((it["href"] or "").startswith("#") for it in found.all("a"))
-    assert not [it for _, it in found.elements if "style" in it or any(k[:2] == "on" for k in it)]
+    parsed = Page(page)
+    assert not [name for name, _ in parsed.elements if name in ("link", "img", "iframe", "object")]
+    assert [element for element in parsed.all("script") if "src" in element] == []
+    assert all((element["href"] or "").startswith("#") for element in parsed.all("a"))
+    assert not [
+        element
+        for _, element in parsed.elements
+        if "style" in element or any(k[:2] == "on" for k in element)
+    ]
 
 
 def test_the_policy_names_the_style_and_the_script(page: str) -> None:
@@ -147,10 +151,10 @@ def embedded(page: str) -> dict[str, Any]:
 
 
 def test_the_samples_are_all_there(page: str, demo: Evidence) -> None:
-    found = embedded(page)
-    assert found["variants"] == list(demo.variants)
-    assert len(found["boots"]) == 120 and len(found["scores"]) == 9
-    for about, row in zip(found["cases"], found["scores"], strict=True):
+    result = embedded(page)
+    assert result["variants"] == list(demo.variants)
+    assert len(result["boots"]) == 120 and len(result["scores"]) == 9
+    for about, row in zip(result["cases"], result["scores"], strict=True):
         for position, score in enumerate(row):
             boot = demo.boots[position]
             points = {
@@ -173,10 +177,10 @@ def test_hostile_runs_stay_text(tmp_path: Path) -> None:
         experiment=HOSTILE[6],
     )
     text = export_run(evidence_of(make(tmp_path, shape)))
-    found = Page(text)
-    assert len(found.all("script")) == 2 and found.all("img") == []
+    parsed = Page(text)
+    assert len(parsed.all("script")) == 2 and parsed.all("img") == []
     assert text.count("<script") == text.count("</script>") == 2
-    assert "<img" not in text and "<!-- comment" not in text and "<b>" not in found.texts["h1"]
+    assert "<img" not in text and "<!-- comment" not in text and "<b>" not in parsed.texts["h1"]
     assert not any(character in text for character in "\u202e\u202c\x1b\x07\x00")
     assert embedded(text)["variants"][0] == HOSTILE[1]
 
@@ -184,8 +188,8 @@ def test_hostile_runs_stay_text(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_worst_verdicts_make_pages() -> None:
     for name in ("hostile", "failed", "too-few", "many", "control-moved"):
-        found = Page(export_run(Evidence(VERDICTS[name])))
-        assert "verdicts" in found.section_ids, name
+        parsed = Page(export_run(Evidence(VERDICTS[name])))
+        assert "verdicts" in parsed.section_ids, name
 
 
 @pytest.mark.slow

@@ -289,8 +289,10 @@ def test_modules_come_after_what_they_depend_on(tmp_path: Path) -> None:
         },
         "kernel/lib/crc16.ko\nkernel/drivers/char/virtio-console.ko\n",
     )
-    found = [name for name, _ in installed.needed(image, ("virtio_pci", "virtio_console", "ext4"))]
-    assert found == [
+    results = [
+        name for name, _ in installed.needed(image, ("virtio_pci", "virtio_console", "ext4"))
+    ]
+    assert results == [
         *("virtio", "virtio_ring", "virtio_pci"),
         *("jbd2", "mbcache", "crc32c_generic", "ext4"),
     ]
@@ -328,7 +330,7 @@ def table(symbols: list[tuple[int, str]], new: bool) -> bytes:
 
     texts = [token.encode() + b"\0" for token in tokens]
     places = [sum(map(len, texts[:at])) for at in range(256)]
-    offsets = part(struct.pack(f"<{len(symbols)}i", *(BASE - 1 - it[0] for it in symbols)))
+    offsets = part(struct.pack(f"<{len(symbols)}i", *(BASE - 1 - symbol[0] for symbol in symbols)))
     base, count = struct.pack("<Q", BASE), part(struct.pack("<I", len(symbols)))
     listed = part(names) + part(struct.pack(f"<{len(marks)}I", *marks))
     coded = part(b"".join(texts)) + part(struct.pack("<256H", *places))
@@ -344,10 +346,10 @@ def test_symbols_are_read_as_kallsyms_packs_them(tmp_path: Path, new: bool) -> N
     symbols[7] = (BASE + 112, "T" + "long_" * 30)
     file = tmp_path / "vmlinux"
     file.write_bytes(table(symbols, new))
-    found = list(installed.lines(file, percpu=True))
-    assert len(found) == 5000
-    assert found[3] == f"{BASE + 48:016x} t sys_3"
-    assert found[7] == f"{BASE + 112:016x} T " + "long_" * 30
+    result = list(installed.lines(file, percpu=True))
+    assert len(result) == 5000
+    assert result[3] == f"{BASE + 48:016x} t sys_3"
+    assert result[7] == f"{BASE + 112:016x} T " + "long_" * 30
     file.write_bytes(b"\x7fELF" + bytes(10_000))
     with pytest.raises(ToolError, match="no table of symbols"):
         list(installed.lines(file, percpu=True))
@@ -392,7 +394,7 @@ IMAGE = 'image = "debian:linux-image-amd64"\n'
 
 
 def test_an_image_stands_where_a_source_does() -> None:
-    found = parse_experiment(
+    parsed = parse_experiment(
         HEAD.format(kind="qemu")
         + '[kernel]\nsource = "debian:linux-source-7.3"\ncflags = "-O3"\ncmdline = "quiet"\n'
         + f"[variant.a]\n[variant.b]\n{IMAGE}sysctl = {{ vm.swappiness = 1 }}\n{TAIL}",
@@ -400,7 +402,7 @@ def test_an_image_stands_where_a_source_does() -> None:
         Path(),
         vocabulary({}),
     )
-    own, shipped = found.variants
+    own, shipped = parsed.variants
     assert (own.source, own.image, own.cflags) == ("debian:linux-source-7.3", "", "-O3")
     assert (shipped.source, shipped.image) == ("", "debian:linux-image-amd64")
     assert (shipped.cflags, shipped.cmdline) == ("", "quiet")
@@ -444,7 +446,7 @@ def test_a_point_release_that_is_gone_is_refused_or_left_out(
     monkeypatch.setattr(installed, "fetch", fetch)
     image = with_modules(tmp_path, {"x.ko": b""})
     (image.folder / "config").write_text(CONFIG)
-    found = parse_experiment(
+    parsed = parse_experiment(
         f"skip-unsupported = {str(skipping).lower()}\n"
         + HEAD.format(kind="qemu")
         + f'[variant.a]\n{IMAGE}[variant.b]\nimage = "debian:linux-image-gone"\n{TAIL}',
@@ -453,12 +455,12 @@ def test_a_point_release_that_is_gone_is_refused_or_left_out(
         vocabulary({}),
     )
     if skipping:
-        recipes = builder.check(found, tmp_path, quiet)
+        recipes = builder.check(parsed, tmp_path, quiet)
         assert recipes.digests == {"a": "digest"}
         assert recipes.skipped["b"] == "skipped: the Debian archive has no package linux-image-gone"
     else:
         with pytest.raises(UsageError, match=r"x\.toml:\d+: variant\.b\.image: the Debian archive"):
-            builder.check(found, tmp_path, quiet)
+            builder.check(parsed, tmp_path, quiet)
 
 
 def test_the_page_shows_where_configurations_differ() -> None:

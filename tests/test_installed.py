@@ -75,12 +75,12 @@ def test_many_runs_are_served(runs: Path, tmp_path: Path) -> None:
         signal.signal(signal.SIGALRM, lambda *_: process.kill())
         signal.alarm(int(LIMIT_S))
         try:
-            told = next(
-                found
+            message = next(
+                match
                 for line in process.stderr
-                if (found := re.match(r"http://127\.0\.0\.1:(\d+)/", line))
+                if (match := re.match(r"http://127\.0\.0\.1:(\d+)/", line))
             )
-            connection = HTTPConnection("127.0.0.1", int(told[1]), timeout=60)
+            connection = HTTPConnection("127.0.0.1", int(message[1]), timeout=60)
             connection.request("GET", "/")
             page = connection.getresponse().read()
             connection.close()

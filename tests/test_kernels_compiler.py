@@ -41,7 +41,7 @@ def clangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
         ours = {"path": str(tmp_path)} if name.startswith("clang") else {}
         return real(name, *rest, **{**more, **ours})  # type: ignore[call-overload, no-any-return]
 
-    def made(versions: Mapping[str, str]) -> Path:
+    def tools(versions: Mapping[str, str]) -> Path:
         for name, version in versions.items():
             program = tmp_path / name
             program.write_text(f"#!/bin/sh\necho 'Toy clang version {version} (x)'\n")
@@ -53,7 +53,7 @@ def clangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
 
     monkeypatch.setattr(shutil, "which", only_ours)
     compilers.identify.cache_clear()
-    yield made
+    yield tools
     compilers.identify.cache_clear()
 
 

@@ -35,9 +35,9 @@ def toy(tmp_path: Path) -> Toy:
     return Toy(tmp_path, sandboxed=sandbox.unusable() is None)
 
 
-def settle(toy: Toy, asked: Variant) -> str:
-    recipe = toy.recipe(asked)
-    configure(recipe, toy.cache, name=asked.name)
+def settle(toy: Toy, request: Variant) -> str:
+    recipe = toy.recipe(request)
+    configure(recipe, toy.cache, name=request.name)
     return (toy.cache / "configs" / f"{recipe.config_digest}.config").read_text()
 
 
@@ -62,11 +62,11 @@ _VALUES = st.sampled_from(["y", "n", "m", "1", '"text"'])
 _OPTIONS = st.dictionaries(st.sampled_from([f"CONFIG_{c}" for c in "ABCDEF"]), _VALUES)
 
 
-@given(asked=_OPTIONS, final=_OPTIONS)
-def test_unmet_is_exactly_what_differs(asked: dict[str, str], final: dict[str, str]) -> None:
-    wanted = [Wish(option, value, "x") for option, value in asked.items()]
+@given(options=_OPTIONS, final=_OPTIONS)
+def test_unmet_is_exactly_what_differs(options: dict[str, str], final: dict[str, str]) -> None:
+    wanted = [Wish(option, value, "x") for option, value in options.items()]
     text = "\n".join(Wish(option, value, "").line for option, value in final.items())
-    expected = {o: final.get(o, "n") for o, v in asked.items() if final.get(o, "n") != v}
+    expected = {o: final.get(o, "n") for o, v in options.items() if final.get(o, "n") != v}
     assert {wish.option: got for wish, got in unmet(wanted, text)} == expected
 
 
@@ -99,7 +99,7 @@ def test_kconfigs_program_is_made_once_for_each_kconfig(
 
 
 def test_options_that_are_lost_are_listed_with_origin_and_nearest(toy: Toy) -> None:
-    asked = Variant(
+    request = Variant(
         "mine",
         "path:toy",
         config=(
@@ -108,7 +108,7 @@ def test_options_that_are_lost_are_listed_with_origin_and_nearest(toy: Toy) -> N
         ),
     )
     with pytest.raises(UsageError) as caught:
-        settle(toy, asked)
+        settle(toy, request)
     lines = str(caught.value).splitlines()
     assert lines == [
         "variant 'mine': these requested options did not survive `make olddefconfig`:",
@@ -125,8 +125,8 @@ def test_an_option_that_a_patch_adds_is_known(toy: Toy) -> None:
     patch = toy.patch("turbo", {"Kconfig": text})
     with pytest.raises(UsageError, match=r"CONFIG_TURBO=y .*: it became n; it depends on NET,"):
         settle(toy, variant("x", "CONFIG_TURBO=y", patches=(patch,)))
-    found = settle(toy, variant("x", "CONFIG_TURBO=y", "CONFIG_NET=y", patches=(patch,)))
-    assert "CONFIG_TURBO=y" in found
+    result = settle(toy, variant("x", "CONFIG_TURBO=y", "CONFIG_NET=y", patches=(patch,)))
+    assert "CONFIG_TURBO=y" in result
 
 
 @pytest.mark.slow
@@ -145,9 +145,11 @@ def test_a_variant_that_does_not_configure_or_compile_fails_alone(toy: Toy) -> N
 
     def built(baseline: str, *names: str) -> Built:
         chosen = tuple(variants[name] for name in names)
-        recipes = Recipes({it.name: toy.recipe(it) for it in chosen}, {"simd": "skipped: no avx2"})
-        asked = Experiment("toy", "?", baseline, chosen, ())
-        return build_all(asked, recipes, toy.cache, notify=reports.append)
+        recipes = Recipes(
+            {each.name: toy.recipe(each) for each in chosen}, {"simd": "skipped: no avx2"}
+        )
+        experiment = Experiment("toy", "?", baseline, chosen, ())
+        return build_all(experiment, recipes, toy.cache, notify=reports.append)
 
     with pytest.raises(UsageError, match="variant 'lost'"):
         built("stock", "stock", "lost")
@@ -196,7 +198,7 @@ def test_a_fragment_brings_what_its_machine_needs_besides(tmp_path: Path) -> Non
         '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
     )
     (only,) = parsed(text.format(""), tmp_path).variants
-    assert [(it.origin, it.lines) for it in only.config] == [
+    assert [(each.origin, each.lines) for each in only.config] == [
         ("mine.config", ("CONFIG_EXPERT=y",)),
         ("mine.uml.config", ("CONFIG_HOSTFS=y",)),
     ]

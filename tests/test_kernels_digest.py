@@ -24,8 +24,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return Toy(tmp_path_factory.mktemp("digest"))
 
 
-def digest(toy: Toy, asked: Variant) -> str:
-    return toy.recipe(asked).digest
+def digest(toy: Toy, request: Variant) -> str:
+    return toy.recipe(request).digest
 
 
 def test_every_input_has_its_part_in_the_name(toy: Toy) -> None:
@@ -39,7 +39,7 @@ def test_every_input_has_its_part_in_the_name(toy: Toy) -> None:
     )
     plain = toy.folder / "no-mode.patch"
     plain.write_text(script.read_text().replace("100755", "100644"))
-    asked = {
+    request = {
         "stock": variant(),
         "option": variant("x", "CONFIG_NET=y"),
         "value": variant("x", "CONFIG_HZ=250"),
@@ -57,9 +57,9 @@ def test_every_input_has_its_part_in_the_name(toy: Toy) -> None:
         "other routine": variant(memcpy=OTHER_ROUTINE),
         "arch": variant(arch="um32"),
     }
-    assert digest(toy, variant("x", "CONFIG_SORT=n")) == digest(toy, asked["unset"])
-    assert digest(toy, variant("x", "CONFIG_64BIT=y")) == digest(toy, asked["stock"])
-    digests = {what: digest(toy, one) for what, one in asked.items()}
+    assert digest(toy, variant("x", "CONFIG_SORT=n")) == digest(toy, request["unset"])
+    assert digest(toy, variant("x", "CONFIG_64BIT=y")) == digest(toy, request["stock"])
+    digests = {what: digest(toy, one) for what, one in request.items()}
     assert len(set(digests.values())) == len(digests), digests
 
 
@@ -75,9 +75,9 @@ def test_what_does_not_go_into_an_image_leaves_its_name(toy: Toy, tmp_path: Path
     edit = toy.edit("once", "lib/sort.c", "steps = 1", "steps = 2")
     again = tmp_path / "renamed.patch"
     again.write_text("Somebody's remark.\n\n" + edit.read_text())
-    asked = variant("first", "CONFIG_NET=y", "CONFIG_HZ=250", cflags="-O3 -g", patches=(edit,))
+    request = variant("first", "CONFIG_NET=y", "CONFIG_HZ=250", cflags="-O3 -g", patches=(edit,))
     same = dataclasses.replace(
-        asked,
+        request,
         name="second",
         source="path:elsewhere",
         config=(
@@ -90,7 +90,7 @@ def test_what_does_not_go_into_an_image_leaves_its_name(toy: Toy, tmp_path: Path
         sysctl=(("vm.swappiness", "10"),),
         levels=(("smp", "on"),),
     )
-    assert digest(toy, same) == digest(toy, asked)
+    assert digest(toy, same) == digest(toy, request)
 
 
 def test_a_patch_that_takes_itself_back_is_no_change(toy: Toy) -> None:
@@ -118,7 +118,7 @@ def test_the_compilers_version_has_its_part(
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("own", "message"),
     [
         (variant(compiler="gcc-3.3"), r"compiler 'gcc-3\.3' is not on this machine .*gcc"),
         (variant(compiler="gcc; true"), "not on this machine"),
@@ -127,9 +127,9 @@ def test_the_compilers_version_has_its_part(
         (variant(arch="mips"), r"arch 'mips' .*um, um32"),
     ],
 )
-def test_what_no_kernel_can_be_made_of_is_refused(toy: Toy, asked: Variant, message: str) -> None:
+def test_what_no_kernel_can_be_made_of_is_refused(toy: Toy, own: Variant, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        toy.recipe(asked)
+        toy.recipe(own)
 
 
 def test_the_configuration_is_shared_by_variants_that_kconfig_cannot_tell_apart(toy: Toy) -> None:

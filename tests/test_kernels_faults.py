@@ -111,16 +111,16 @@ def test_a_file_that_does_not_compile_and_then_does(tmp_path: Path, sandboxed: b
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("lib/unused.c", "this configuration does not compile that file"),
         ("lib/sort.c", "did not reach it"),
     ],
 )
-def test_flags_that_reach_no_compilation(tmp_path: Path, path: str, said: str) -> None:
+def test_flags_that_reach_no_compilation(tmp_path: Path, path: str, message: str) -> None:
     rules = FILES["scripts/toy.mk"].replace("$(flags-$(1))", "")
     toy = Toy(tmp_path, {"scripts/toy.mk": rules}, sandboxed=USABLE)
-    with pytest.raises(BuildError, match=rf"variant 'mine'(.|\n)*cflags for '{path}'.*{said}"):
+    with pytest.raises(BuildError, match=rf"variant 'mine'(.|\n)*cflags for '{path}'.*{message}"):
         toy.build(variant("mine", file_cflags=((path, "-O3"),)))
     assert not list((toy.cache / "images").glob("*/linux"))
 
@@ -179,8 +179,8 @@ def test_a_killed_build_leaves_no_image_and_its_folder_goes_with_the_next(tmp_pa
     arrived(toy)
     assert len(toy.leftovers()) == 1 and toy.leftovers() != work
     opened(toy)
-    said, problem = again.communicate()
-    assert "image" in said, problem
+    message, problem = again.communicate()
+    assert "image" in message, problem
     assert toy.leftovers() == []
 
 
@@ -191,8 +191,8 @@ def test_two_processes_want_one_image_and_one_builds_it(tmp_path: Path) -> None:
     arrived(toy)
     second = child(toy)
     assert second.stdout is not None
-    told = second.stdout.readline()
-    assert told == (f"waiting process {first.pid} is building the same image; waiting for it\n")
+    message = second.stdout.readline()
+    assert message == (f"waiting process {first.pid} is building the same image; waiting for it\n")
     opened(toy)
     one, problem = first.communicate()
     assert one.startswith("done"), problem
@@ -265,9 +265,9 @@ def test_an_ordinary_user_builds_in_a_cache_of_their_own(monkeypatch: pytest.Mon
         for path in (toy.cache, *toy.cache.rglob("*")):
             os.chown(path, 65534, 65534)
         builder = child(toy, user=nobody)
-        said, problem = builder.communicate()
-        assert "image" in said, problem
-        image = Path(said.split()[-1])
+        message, problem = builder.communicate()
+        assert "image" in message, problem
+        image = Path(message.split()[-1])
         assert image.stat().st_uid == 65534
 
 

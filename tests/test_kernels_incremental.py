@@ -41,7 +41,7 @@ def own(tmp_path: Path) -> Toy:
     return Toy(tmp_path)
 
 
-def asked(toy: Toy) -> dict[str, Variant]:
+def requests(toy: Toy) -> dict[str, Variant]:
     """Variants that differ in each way in which two variants can."""
     edit = toy.edit("edit", "lib/sort.c", "steps = 1", "steps = 2")
     header = toy.edit("header", "include/toy.h", "TOY_LIMIT 10", "TOY_LIMIT 20")
@@ -116,7 +116,7 @@ def test_what_a_trunk_had_changed_is_compiled_back(own: Toy) -> None:
 
 @pytest.mark.slow
 def test_every_way_from_trunk_to_variant_ends_in_the_bytes_of_a_whole_build(toy: Toy) -> None:
-    variants = asked(toy)
+    variants = requests(toy)
     whole = {
         name: toy.build(one, from_scratch=True).kernel.read_bytes()
         for name, one in variants.items()
@@ -235,8 +235,8 @@ def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:
 def test_the_pristine_tree_is_as_it_was_after_all_of_this(toy: Toy) -> None:
     toy.build(variant("last", patches=(toy.patch("last", {**ADDED, "lib/unused.c": None}),)))
     root = toy.tree.path
-    found = dict.fromkeys((path for path, _ in trees.walk(str(root))))
-    assert found.keys() == toy.tree.manifest().keys() == FILES.keys()
+    result = dict.fromkeys((path for path, _ in trees.walk(str(root))))
+    assert result.keys() == toy.tree.manifest().keys() == FILES.keys()
     for path, state in trees.walk(str(root)):
         digest = trees.content_hash(str(root / path), state.st_mode, state.st_size)
         assert toy.tree.manifest()[path] == f"{digest} {trees.short_mode(state.st_mode)}"

@@ -151,9 +151,9 @@ def test_what_git_itself_writes(toy: Toy, tmp_path: Path) -> None:
     git("add", "-A")
     git("commit", "-qm", "Move\n\ncopy from user space\ncopy to /dev/null and\n-- elsewhere")
     git("format-patch", "-1", "-o", str(tmp_path), "--signature=2.39")
-    made = of_variant(toy.tree.path, [tmp_path / "0001-Move.patch"], {}, ())
-    assert made.executable == {"lib/tool.sh"}
-    assert made.files == {
+    result = of_variant(toy.tree.path, [tmp_path / "0001-Move.patch"], {}, ())
+    assert result.executable == {"lib/tool.sh"}
+    assert result.files == {
         "lib/sort.c": None,
         "lib/order.c": SORT.encode(),
         "lib/Makefile": FILES["lib/Makefile"].replace("sort.o", "order.o").encode(),
@@ -185,8 +185,8 @@ def test_a_link_is_refused_before_the_next_patch_could_follow_it(toy: Toy, tmp_p
 
 def test_a_patch_with_dos_line_ends_still_applies(tree: Path, tmp_path: Path) -> None:
     text = one_line("kernel/Makefile", "obj-y += time.o", "obj-y += time.o clock.o")
-    found = changes(tree, written(tmp_path, text.replace("\n", "\r\n")))
-    assert found == {"kernel/Makefile": b"obj-y += time.o clock.o\n"}
+    result = changes(tree, written(tmp_path, text.replace("\n", "\r\n")))
+    assert result == {"kernel/Makefile": b"obj-y += time.o clock.o\n"}
 
 
 def test_a_routine_takes_its_place_and_excludes_a_patch_of_the_same_file(toy: Toy) -> None:
@@ -245,12 +245,12 @@ def test_any_difference_that_diff_writes_comes_out_again(
     for side, text in (("a", before), ("b", after)):
         (work / side / "lib").mkdir(parents=True)
         (work / side / "lib" / "x.c").write_bytes(text.encode())
-    said = subprocess.run(
+    output = subprocess.run(
         ["diff", "--text", "-u", "a/lib/x.c", "b/lib/x.c"], cwd=work, capture_output=True
     )
-    if said.returncode == 0:
+    if output.returncode == 0:
         return
-    (work / "x.patch").write_bytes(said.stdout)
+    (work / "x.patch").write_bytes(output.stdout)
     assert of_variant(work / "a", [work / "x.patch"], {}, ()) == Changes(
         {"lib/x.c": after.encode()}
     )

@@ -67,7 +67,7 @@ def test_an_order_depends_on_names_alone_and_padding_stays_small() -> None:
     fewer = {path: names[:2] for path, names in SECTIONS.items() if path != "fs/open.o"}
     gone = {"(.text.do_open)", "(.text.do_close)", "(.text.pipe_poll)"}
     assert order(leavings.reordered(SCRIPT, fewer, 1)) == [
-        it for it in order(first) if it not in gone
+        each for each in order(first) if each not in gone
     ]
     scripts = [leavings.reordered(SCRIPT, SECTIONS, seed) for seed in range(1, 200)]
     assert len({tuple(order(script)) for script in scripts}) > 100
@@ -103,44 +103,51 @@ def _toy(tmp_path: Path) -> Toy:
 
 def addresses(image: Image) -> dict[str, int]:
     """Function → address, of the toy's own."""
-    said = subprocess.run(["nm", image.kernel], capture_output=True, text=True, check=True).stdout
-    found = (line.split() for line in said.splitlines() if len(line.split()) == 3)
-    return {name: int(at, 16) for at, kind, name in found if kind in "tT" and "toy" in name}
+    output = subprocess.run(["nm", image.kernel], capture_output=True, text=True, check=True).stdout
+    result = (line.split() for line in output.splitlines() if len(line.split()) == 3)
+    return {name: int(at, 16) for at, kind, name in result if kind in "tT" and "toy" in name}
 
 
 @pytest.mark.slow
 def test_links_are_made_of_objects_that_were_compiled_once(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = variant(cflags=leavings.FLAG)
-    image = toy.build(asked, links=3)
+    request = variant(cflags=leavings.FLAG)
+    image = toy.build(request, links=3)
     assert toy.compiled == OBJECTS and len([step for step in toy.steps if step.objects > 5]) == 0
-    assert len({it.digest for it in (image, *image.links)}) == 4
-    found = [addresses(it) for it in (image, *image.links)]
-    assert len({tuple(it.items()) for it in found}) == 4
-    assert len({frozenset(it) for it in found}) == 1
+    assert len({linked.digest for linked in (image, *image.links)}) == 4
+    results = [addresses(linked) for linked in (image, *image.links)]
+    assert len({tuple(each.items()) for each in results}) == 4
+    assert len({frozenset(each) for each in results}) == 1
     assert {says(link) for link in image.links} == {says(image)}
-    assert [it.build["objects"] for it in (image, *image.links)] == [5, 0, 0, 0]
-    assert [it.build["inputs"].get("layout") for it in (image, *image.links)] == [None, 1, 2, 3]
+    assert [linked.build["objects"] for linked in (image, *image.links)] == [5, 0, 0, 0]
+    assert [linked.build["inputs"].get("layout") for linked in (image, *image.links)] == [
+        None,
+        1,
+        2,
+        3,
+    ]
     places = [image.links.index(image.link(block)) for block in range(5)]
     assert places == [0, 1, 2, 0, 1] and image.links[0].link(7) is image.links[0]
     # More links of what was built compile nothing.
-    five = toy.build(asked, links=5)
+    five = toy.build(request, links=5)
     assert toy.compiled == set()
     assert five.links[:3] == image.links and five.folder == image.folder
     monkeypatch.setattr("kdyno.kernels.build._run", lambda _job: pytest.fail("built again"))
-    assert toy.build(asked, links=4).links == five.links[:4]
+    assert toy.build(request, links=4).links == five.links[:4]
 
 
 @pytest.mark.slow
 def test_a_build_that_starts_from_the_objects_is_linked_as_ever(toy: Toy) -> None:
     toy.build(variant(cflags=leavings.FLAG), links=2)
     edit = toy.edit("edit", "lib/sort.c", "steps = 1", "steps = 7")
-    asked = variant("edit", patches=(edit,), cflags=leavings.FLAG)
-    assert trunks.choose(toy.cache, toy.recipe(asked)).same_flags
-    image = toy.build(asked, links=1)
+    request = variant("edit", patches=(edit,), cflags=leavings.FLAG)
+    assert trunks.choose(toy.cache, toy.recipe(request)).same_flags
+    image = toy.build(request, links=1)
     assert toy.compiled == {"lib/sort.o"}
-    alone = build(toy.recipe(asked), toy.folder / "else", name="alone", links=1, from_scratch=True)
+    alone = build(
+        toy.recipe(request), toy.folder / "else", name="alone", links=1, from_scratch=True
+    )
     for one, other in ((image, alone), (image.links[0], alone.links[0])):
         assert one.kernel.read_bytes() == other.kernel.read_bytes()
 
@@ -151,7 +158,8 @@ def test_kernels_have_their_common_code_in_one_order(toy: Toy) -> None:
         "added", "lib/sort.c", "int toy_sort", "int toy_a(void) { return 2; }\nint toy_sort"
     )
     kernels = [
-        toy.build(variant("x", patches=it, cflags=leavings.FLAG), links=4) for it in ((), (added,))
+        toy.build(variant("x", patches=each, cflags=leavings.FLAG), links=4)
+        for each in ((), (added,))
     ]
     for own, other in zip(kernels[0].links, kernels[1].links, strict=True):
         ours, theirs = addresses(own), addresses(other)
@@ -168,7 +176,7 @@ QUESTION = Question("e", "", "stock", ("mine",), None, (CASE,), 0.95, 0.01, 0.00
 def measured(values: Floats, links: int) -> Samples:
     """A run whose blocks have these log ratios, and boot the links by turns."""
     scores = {("s", "c", "stock"): dict.fromkeys(range(len(values)), 100.0)}
-    scores["s", "c", "mine"] = {at: 100 * math.exp(it) for at, it in enumerate(values)}
+    scores["s", "c", "mine"] = {at: 100 * math.exp(value) for at, value in enumerate(values)}
     placed = {at: at % links + 1 for at in range(len(values))} if links else {}
     return Samples(scores=scores, links=placed, blocks=len(values))
 
@@ -209,8 +217,8 @@ def test_groups_of_one_link_are_not_independent() -> None:
 
 def test_the_variance_is_shared_out_as_it_was_made() -> None:
     rng = np.random.default_rng(3)
-    found = [pair_of(values_of(rng, 8, 32, 0.01), 8).links for _ in range(300)]
-    spreads = [it for it in found if it is not None]
+    results = [pair_of(values_of(rng, 8, 32, 0.01), 8).links for _ in range(300)]
+    spreads = [each for each in results if each is not None]
     assert np.mean([spread.layout**2 for spread in spreads]) ** 0.5 == pytest.approx(0.01, rel=0.06)
     assert np.mean([(spread.boot or 0) ** 2 for spread in spreads]) ** 0.5 == pytest.approx(
         0.004, rel=0.06
@@ -234,27 +242,27 @@ def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
     (row,) = judged(data)
     judgement = row.judgement
     assert judgement.word == "inconclusive" and judgement.effect.n == 8
-    told = flags.layouts([row])
-    assert [it.kind for it in told] == ["layouts", "by-layout"]
-    assert told[0].text == (
+    flagged = flags.layouts([row])
+    assert [each.kind for each in flagged] == ["layouts", "by-layout"]
+    assert flagged[0].text == (
         "8 links of each kernel, and intervals are over them; the variance of one boot is "
         "100 % layout, 0 % boot. A difference between one link of either says nothing up to: "
         "c 2.6 %"
     )
-    assert told[1].text == (
+    assert flagged[1].text == (
         "c: one of 8 links of mine is slower than the baseline's by 3 %, and all together are not: "
         "where its code lies does that, and not what it does"
     )
     slow = measured(values - 0.05, 8)
-    assert [it.kind for it in flags.layouts(judged(slow))] == ["layouts"]
+    assert [layout.kind for layout in flags.layouts(judged(slow))] == ["layouts"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["boots", "turns"])
 def test_blocks_go_round_over_the_links(tmp_path: Path, way: str) -> None:
-    made = bench(steady({"stock": 1.0, "mine": 1.03}), ("stock", "mine"), max_boots=14, layouts=6)
-    run, _ = in_memory(made, tmp_path, way)
-    booted = {(it.block, it.job.layout) for it in boots_of(run)}
+    setup = bench(steady({"stock": 1.0, "mine": 1.03}), ("stock", "mine"), max_boots=14, layouts=6)
+    run, _ = in_memory(setup, tmp_path, way)
+    booted = {(each.block, each.job.layout) for each in boots_of(run)}
     # From the one that the seed 7 says.
     assert sorted(booted) == [(block, (7 + block) % 6 + 1) for block in range(14)]
     verdict = verdict_of(run, Question.of(run.manifest()), "")
@@ -263,8 +271,8 @@ def test_blocks_go_round_over_the_links(tmp_path: Path, way: str) -> None:
     assert verdict.boots == {"stock": 14, "mine": 14} and effect.predicted_blocks is None
     # No run ends before every link was booted.
     kinds = {"precision": 0.1, "min_boots": 2, "max_boots": 30}
-    made = bench(steady({"mine": 1.03}), ("stock", "mine"), layouts=9, **kinds)
-    run, why = in_memory(made, tmp_path / "all", way)
+    setup = bench(steady({"mine": 1.03}), ("stock", "mine"), layouts=9, **kinds)
+    run, why = in_memory(setup, tmp_path / "all", way)
     assert why == "precision reached"
     assert {boot.job.layout for boot in boots_of(run)} == set(range(1, 10))
 

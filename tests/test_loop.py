@@ -46,9 +46,9 @@ def usual(**more: Any) -> Bench:
     return bench(steady(SPEEDS), **more)
 
 
-def machine_of(made: Bench) -> FakeMachine:
-    assert isinstance(made.machine, FakeMachine)
-    return made.machine
+def machine_of(setup: Bench) -> FakeMachine:
+    assert isinstance(setup.machine, FakeMachine)
+    return setup.machine
 
 
 def effects(run: Run) -> dict[str, Effect]:
@@ -70,35 +70,35 @@ def planned(run: Run) -> list[tuple[int, str]]:
 
 @ways
 def test_blocks_are_shuffled_by_the_seed_and_recorded(tmp_path: Path, way: str) -> None:
-    made = usual()
-    run, why = measured(made, tmp_path, way)
+    setup = usual()
+    run, why = measured(setup, tmp_path, way)
     assert why == "max_boots = 8 reached"
     blocks = run.manifest().blocks
     assert blocks == tuple(block_order(7, number, tuple(SPEEDS)) for number in range(8))
     assert len(set(blocks)) > 2 and places(boots_of(run)) == planned(run)
     # The pages of a block lie at the same random places.
-    assert machine_of(made).draws == [draw_of(7, block) for block in range(8) for _ in SPEEDS]
+    assert machine_of(setup).draws == [draw_of(7, block) for block in range(8) for _ in SPEEDS]
 
 
 def test_a_run_that_began_with_pages_in_order_goes_on_so(tmp_path: Path) -> None:
-    made = usual(max_boots=4)
-    manifest = manifest_of(made)
+    setup = usual(max_boots=4)
+    manifest = manifest_of(setup)
     assert manifest.machine.scattered
     machine = manifest.machine.model_copy(update={"scattered": False})
     before = manifest.model_copy(update={"machine": machine})
     with create_run(tmp_path, "", before) as writer:
-        measuring.Loop(made, Question.of(before), writer, before, lambda _status: None).run()
-    assert machine_of(made).draws == [0] * 12
+        measuring.Loop(setup, Question.of(before), writer, before, lambda _status: None).run()
+    assert machine_of(setup).draws == [0] * 12
 
 
 @pytest.mark.slow
 @ways
 def test_a_known_difference_is_detected(tmp_path: Path, way: str) -> None:
-    found = effects(measured(usual(), tmp_path, way)[0])
-    assert found["mine"].ratio == pytest.approx(1.02, rel=1e-4)
-    assert found["other"].ratio == pytest.approx(0.97, rel=1e-4)
-    assert (found["mine"].verdict, found["other"].verdict) == ("faster", "slower")
-    assert found["mine"].baseline_value == pytest.approx(200_000, rel=1e-3)
+    rows = effects(measured(usual(), tmp_path, way)[0])
+    assert rows["mine"].ratio == pytest.approx(1.02, rel=1e-4)
+    assert rows["other"].ratio == pytest.approx(0.97, rel=1e-4)
+    assert (rows["mine"].verdict, rows["other"].verdict) == ("faster", "slower")
+    assert rows["mine"].baseline_value == pytest.approx(200_000, rel=1e-3)
 
 
 def test_what_the_machine_does_cancels_within_a_round(tmp_path: Path) -> None:
@@ -121,11 +121,11 @@ def counts_of(run: Run, variant: str) -> tuple[list[int], list[int]]:
 
 def test_rounds_in_which_a_guest_waited_for_the_cpu_are_left_out(tmp_path: Path) -> None:
     """Somebody else has the CPU in about every third turn, for as long as it takes or longer."""
-    made = usual(max_boots=4)
-    made = replace(made, jobs=tuple(replace(job, seconds=0.25) for job in made.jobs))
+    setup = usual(max_boots=4)
+    setup = replace(setup, jobs=tuple(replace(job, seconds=0.25) for job in setup.jobs))
     chance = random.Random(1)
-    machine_of(made).waits = lambda _now_s: chance.choice((0.0, 0.0, chance.uniform(0.002, 0.02)))
-    run, _ = measured(made, tmp_path)
+    machine_of(setup).waits = lambda _now_s: chance.choice((0.0, 0.0, chance.uniform(0.002, 0.02)))
+    run, _ = measured(setup, tmp_path)
     question = Question.of(run.manifest())
     for variant in ("mine", "other"):
         pair = Pair(gather(run.boots()), question, question.cases[0], variant)
@@ -135,9 +135,9 @@ def test_rounds_in_which_a_guest_waited_for_the_cpu_are_left_out(tmp_path: Path)
 
 
 def test_where_the_guests_always_wait_every_round_counts(tmp_path: Path) -> None:
-    made = usual(max_boots=3)
-    machine_of(made).waits = lambda _now_s: 0.003
-    few, every = counts_of(measured(made, tmp_path)[0], "mine")
+    setup = usual(max_boots=3)
+    machine_of(setup).waits = lambda _now_s: 0.003
+    few, every = counts_of(measured(setup, tmp_path)[0], "mine")
     assert few == every and min(few) >= 8
 
 
@@ -151,10 +151,10 @@ def test_a_long_operation_is_frozen_and_timed_by_the_hosts_clock(
 ) -> None:
     """Of a command that marks what is timed, that alone; where it marks no end, all of it."""
     speed = 1.25 if marks_end else 1.0
-    made = bench(steady({"stock": 1.0, "mine": speed}), PAIR, (LONG,), max_boots=6)
-    machine = machine_of(made)
+    setup = bench(steady({"stock": 1.0, "mine": speed}), PAIR, (LONG,), max_boots=6)
+    machine = machine_of(setup)
     machine.around_s, machine.ends_marks = around_s, marks_end
-    run, _ = measured(made, tmp_path)
+    run, _ = measured(setup, tmp_path)
     scores = {boot.variant: boot.samples[0].score for boot in boots_of(run)}
     assert scores == pytest.approx({"stock": stock, "mine": mine}, rel=1e-6)
     sample = of(run, "mine")[0].samples[0]
@@ -170,9 +170,9 @@ def test_a_long_operation_is_frozen_and_timed_by_the_hosts_clock(
 
 def test_the_figure_of_a_fixed_work_is_had_from_its_time(tmp_path: Path) -> None:
     requests = replace(PRINTED, name="long", unit="requests/s", work="requests")
-    made = bench(steady({"stock": 1.0, "mine": 1.25}), PAIR, (requests,), max_boots=3)
-    made = replace(made, jobs=tuple(replace(job, work=500) for job in made.jobs))
-    run, _ = measured(made, tmp_path)
+    setup = bench(steady({"stock": 1.0, "mine": 1.25}), PAIR, (requests,), max_boots=3)
+    setup = replace(setup, jobs=tuple(replace(job, work=500) for job in setup.jobs))
+    run, _ = measured(setup, tmp_path)
     scores = {boot.variant: boot.samples[0].score for boot in boots_of(run)}
     assert scores == pytest.approx({"stock": 5000.0, "mine": 6250.0}, rel=1e-6)
     assert {boot.samples[0].interleave for boot in boots_of(run)} == {"frozen"}
@@ -187,10 +187,10 @@ def test_a_case_that_cannot_take_turns_is_measured_whole(tmp_path: Path) -> None
 def test_rounds_are_paired_by_their_number(tmp_path: Path) -> None:
     run, _ = measured(usual(max_boots=2), tmp_path)
     question = Question.of(run.manifest())
-    found = Pair(gather(run.boots()), question, question.cases[0], "mine").log_ratios
-    assert [math.exp(each) for each in found] == pytest.approx([1.02] * 2, 1e-4)
+    result = Pair(gather(run.boots()), question, question.cases[0], "mine").log_ratios
+    assert [math.exp(each) for each in result] == pytest.approx([1.02] * 2, 1e-4)
     for block in (0, 1):
-        (count,) = {len(it.samples[0].reps) for it in boots_of(run) if it.block == block}
+        (count,) = {len(each.samples[0].reps) for each in boots_of(run) if each.block == block}
         assert count >= 8 and count % 3 == 0  # as often at every position
 
 
@@ -233,15 +233,15 @@ def test_an_error_or_a_skip_of_a_case_is_no_failed_boot(tmp_path: Path, way: str
     assert set(data.scores["s", "pipe", "mine"]) == {1}
     assert set(data.scores["s", "pipe2", "mine"]) == {0, 1}
     assert data.missing["s", "pipe", "mine"] == {"error: made to fail": 1}
-    made = usual(cases=(PIPE, PIPE_TOO), lacking=("no fio", ""), max_boots=2)
-    for boot in boots_of(measured(made, tmp_path / "lacking", way)[0]):
+    setup = usual(cases=(PIPE, PIPE_TOO), lacking=("no fio", ""), max_boots=2)
+    for boot in boots_of(measured(setup, tmp_path / "lacking", way)[0]):
         assert [sample.status for sample in boot.samples] == ["skip", "ok"]
 
 
 @ways
 def test_precision_ends_it_by_width_alone(tmp_path: Path, way: str) -> None:
-    made = usual(precision=0.01, min_boots=6, max_boots=50)
-    assert measured(made, tmp_path, way)[1] == "precision reached"
+    setup = usual(precision=0.01, min_boots=6, max_boots=50)
+    assert measured(setup, tmp_path, way)[1] == "precision reached"
 
 
 @pytest.mark.slow
@@ -258,8 +258,8 @@ def test_a_block_that_would_end_beyond_the_minutes_is_not_begun(tmp_path: Path, 
 
 def test_the_last_blocks_without_which_nothing_has_an_interval_are_finished(tmp_path: Path) -> None:
     def blocks_in(minutes: float) -> tuple[int, float]:
-        made = bench(steady({"stock": 1.0, "mine": 1.1}), max_boots=1000, max_minutes=minutes)
-        boots = boots_of(measured(made, tmp_path / f"{minutes}", "boots")[0])
+        setup = bench(steady({"stock": 1.0, "mine": 1.1}), max_boots=1000, max_minutes=minutes)
+        boots = boots_of(measured(setup, tmp_path / f"{minutes}", "boots")[0])
         blocks = len({boot.block for boot in boots})
         return blocks, sum(boot.host.wall_s or math.nan for boot in boots) / blocks / 60
 
@@ -314,39 +314,39 @@ def test_of_a_group_that_was_cut_off_while_it_was_written_the_rest_counts(
 
 
 def test_auto_takes_turns_wherever_it_can() -> None:
-    made = usual()
-    assert choose(made, "auto")[0] == "turns" and choose(made, "boots")[0] == "boots"
+    setup = usual()
+    assert choose(setup, "auto")[0] == "turns" and choose(setup, "boots")[0] == "boots"
     assert choose(usual(variants=("stock",)), "auto")[0] == "boots"
     way, why = choose(usual(cases=(PRINTED,)), "auto")
     assert way == "boots" and "a clock that jumps" in why
-    machine_of(made).can = Can(turns="it has one guest")
-    assert choose(made, "auto") == ("boots", "it has one guest")
-    machine_of(made).can, machine_of(made).memory = Can(), Footprint(1 << 30, 2 << 30)
+    machine_of(setup).can = Can(turns="it has one guest")
+    assert choose(setup, "auto") == ("boots", "it has one guest")
+    machine_of(setup).can, machine_of(setup).memory = Can(), Footprint(1 << 30, 2 << 30)
     with pytest.raises(UsageError, match=r"3 guests .* 3\.0 GiB, and 2\.0 GiB are free"):
-        choose(made, "turns")
+        choose(setup, "turns")
 
 
 def test_neither_the_others_of_a_group_nor_kdyno_are_intruders() -> None:
     """All of them share a CPU; only what is left of the foreign seconds is somebody else's."""
-    made = usual(variants=PAIR)
+    setup = usual(variants=PAIR)
     host = BootHost(
         status="ok", wall_s=9.0, user_s=1.5, sys_s=0.5, after={"guest_cpus_others_s": 3.4}
     )
     outcome = Outcome(host, Reader("0" * 32, 1).finish(), b"", ("made-up",))
-    plans = [plan_of(made, name, turns=True) for name in made.variants]
-    machine = made.machine
+    plans = [plan_of(setup, name, turns=True) for name in setup.variants]
+    machine = setup.machine
     members = [Member(plan, machine.open(plan), machine.clock, "2026-01-01") for plan in plans]
-    records = turns.records_of(made, members, [outcome, outcome], 0, 9.0, 0.3)
+    records = turns.records_of(setup, members, [outcome, outcome], 0, 9.0, 0.3)
     assert [boot.host.after["guest_cpus_others_s"] for boot, _ in records] == [1.1, 1.1]
 
 
 @pytest.mark.parametrize(("turn_s", "best"), [(0.004, 50.0), (0.1, 10.0), (2.5, 2.0)])
 def test_a_group_has_the_rounds_that_are_worth_their_time(turn_s: float, best: float) -> None:
     """Kalibera & Jones: sqrt(seconds of a group ÷ seconds of a round) × within ÷ between."""
-    made = usual(variants=PAIR, cases=(LONG,), max_boots=2)
-    made = replace(made, jobs=(replace(made.jobs[0], seconds=60.0),))
+    setup = usual(variants=PAIR, cases=(LONG,), max_boots=2)
+    setup = replace(setup, jobs=(replace(setup.jobs[0], seconds=60.0),))
     within = [0.02 * step for step in (-1, 1, -0.5, 0.5, 0)]
-    groups = {block: [offset + it for it in within] for block, offset in enumerate(within * 2)}
+    groups = {block: [offset + each for each in within] for block, offset in enumerate(within * 2)}
     seen = spread(list(groups.values()))
     assert seen is not None
     stock, mine = ("s", "long", "stock"), ("s", "long", "mine")
@@ -356,14 +356,14 @@ def test_a_group_has_the_rounds_that_are_worth_their_time(turn_s: float, best: f
     }
     data = Samples(rounds=logs, turn_s={stock: turn_s, mine: 9.0})
     group_s = 2 * 0.004 * (50.0 * seen.between / seen.within) ** 2
-    seconds = effort(made, Question.of(manifest_of(made)), data, group_s)
+    seconds = effort(setup, Question.of(manifest_of(setup)), data, group_s)
     assert seconds["s", "long"] == pytest.approx(best * turn_s)
 
 
 def test_a_turn_has_the_same_size_whoever_is_first(tmp_path: Path) -> None:
     """Of kernels that differ by a factor: a turn of one's size would be 4 or 12 ms long."""
-    made = bench(steady({"stock": 1.0, "mine": 3.0}), PAIR, max_boots=12)
-    run, _ = measured(made, tmp_path)
+    setup = bench(steady({"stock": 1.0, "mine": 3.0}), PAIR, max_boots=12)
+    run, _ = measured(setup, tmp_path)
     assert {order[0] for order in run.manifest().blocks} == {*PAIR}
     sizes = {reps[0] for boot in boots_of(run) for reps in boot.samples[0].reps}
     assert sizes == {round(0.004 / (5e-6 / math.sqrt(3)))}
@@ -396,8 +396,8 @@ def test_rounds_are_balanced_and_follow_from_the_seed(names: str) -> None:
     """As often at every position; and each follows on each and on itself as often, so who makes
     the next one slower does so to all alike."""
     count = 1000 * len(names)
-    made, again, other = (orders(seed, list(names)) for seed in ("7:0", "7:0", "8:0"))
-    first = [next(made) for _ in range(count)]
+    result, again, other = (orders(seed, list(names)) for seed in ("7:0", "7:0", "8:0"))
+    first = [next(result) for _ in range(count)]
     assert first == [next(again) for _ in range(count)]
     assert names == "ab" or first != [next(other) for _ in range(count)]
     for position in range(len(names)):
@@ -433,14 +433,14 @@ FACTORS = {"smp": ("off", "on"), "preempt": ("none", "full")}
 def test_precision_ends_a_run_when_its_factors_can_have_intervals(tmp_path: Path, way: str) -> None:
     names = tuple("+".join(levels) for levels in product(*FACTORS.values()))
     speeds = {name: 1.1 if name.startswith("on") else 1.0 for name in names}
-    made = bench(steady(speeds), names, max_boots=40, min_boots=2, precision=0.5)
+    setup = bench(steady(speeds), names, max_boots=40, min_boots=2, precision=0.5)
     crossed = tuple(
         replace(variant, levels=tuple(zip(FACTORS, variant.name.split("+"), strict=True)))
-        for variant in made.experiment.variants
+        for variant in setup.experiment.variants
     )
-    experiment = replace(made.experiment, variants=crossed)
-    made = replace(made, experiment=experiment, variants={it.name: it for it in crossed})
-    run, why = measured(made, tmp_path, way)
+    experiment = replace(setup.experiment, variants=crossed)
+    setup = replace(setup, experiment=experiment, variants={each.name: each for each in crossed})
+    run, why = measured(setup, tmp_path, way)
     assert why == "precision reached"
     # Six blocks have intervals, whatever the number of rows; four fifths of eight are seven.
     assert len(boots_of(run)) == 8 * len(names)

@@ -36,7 +36,7 @@ def on(
     runs: Path, effects: Mapping[str, float], cpus: Sequence[str] = (AMD, AMD, INTEL)
 ) -> list[Run]:
     """A run on each machine: name → its effect; each is as fast as it likes."""
-    found = []
+    results = []
     for day, (name, effect) in enumerate(effects.items()):
         run = small(runs, day, level=1.0 + 3.0 * day, effect=effect, cpu=cpus[day], blocks=8)
         path = run.path / "manifest.json"
@@ -44,8 +44,8 @@ def on(
         about["host"]["machine_id"] = name
         about["images"] = {"stock": "a", "mine": "b"}
         path.write_text(json.dumps(about))
-        found.append(run)
-    return found
+        results.append(run)
+    return results
 
 
 def judged(runs: Sequence[Run], into: Path) -> tuple[Run, Verdict]:
@@ -75,7 +75,7 @@ def test_machines_that_agree(tmp_path: Path) -> None:
     assert [flag for flag in verdict.flags if flag.kind == "differs-by-machine"] == []
     assert "differs by machine" not in verdict.answer
     manifest = run.manifest()
-    assert list(manifest.machines) == names and manifest.joined == tuple(it.name for it in runs)
+    assert list(manifest.machines) == names and manifest.joined == tuple(run.name for run in runs)
     assert manifest.host["cpu_model"] == f"{AMD} + {INTEL}" and "machine_id" not in manifest.host
     assert manifest.state == "finished" and verdict.boots == {"stock": 24, "mine": 24}
 
@@ -87,13 +87,15 @@ def test_machines_that_differ(tmp_path: Path) -> None:
     assert pipe.strata is not None and pipe.strata.differs
     assert pipe.strata.p_value is not None and pipe.strata.p_value < 1e-6
     assert pipe.strata.i_squared is not None and pipe.strata.i_squared > 0.9
-    flag = next(it for it in verdict.flags if it.kind == "differs-by-machine")
+    flag = next(flag for flag in verdict.flags if flag.kind == "differs-by-machine")
     assert (flag.suite, flag.case, flag.variant) == ("unixbench", "pipe", "mine")
     assert "% on Intel Xeon, +4.0" in flag.text and "% on AMD EPYC" in flag.text
     assert "differs by machine (−" in verdict.answer and "1 more effect" in verdict.answer
-    shown = terminal.text(verdict, 120)
-    assert "effects by machine" in shown and f"{INTEL} cc" in shown and "all together" in shown
-    rows = shown[shown.index("effects by machine") :].splitlines()
+    content = terminal.text(verdict, 120)
+    assert (
+        "effects by machine" in content and f"{INTEL} cc" in content and "all together" in content
+    )
+    rows = content[content.index("effects by machine") :].splitlines()
     assert rows[2].split()[:4] == ["mine", "pipe", "all", "together"]
     assert rows[3].split()[:2] == AMD.split() and "?" not in "".join(rows[2:14])
     text = exporters.markdown(verdict)
@@ -115,11 +117,11 @@ def test_of_many_machines_a_text_has_those_at_both_ends() -> None:
     )
     verdict = Verdict(experiment="e", answer="", baseline="stock", boots={}, effects=(effect,))
     assert len(tables.strata(verdict, 10_000).items) == 41  # type: ignore[union-attr]
-    shown = terminal.text(verdict, 120).splitlines()
-    begin = next(at for at, line in enumerate(shown) if "all together" in line) + 1
-    names = [line.split()[0] for line in shown[begin : begin + 17]]
+    lines = terminal.text(verdict, 120).splitlines()
+    begin = next(at for at, line in enumerate(lines) if "all together" in line) + 1
+    names = [line.split()[0] for line in lines[begin : begin + 17]]
     assert names == [*(f"n{at}" for at in range(8)), "and", *(f"n{at}" for at in range(32, 40))]
-    assert "and 24 machines between" in shown[begin + 8] and "192" in shown[begin + 8]
+    assert "and 24 machines between" in lines[begin + 8] and "192" in lines[begin + 8]
 
 
 def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_boots_come_along_and_the_same_runs_make_the_same_run(tmp_path: Path) ->
     assert [boot.block for boot in boots] == [at // 2 for at in range(32)]
     assert {boot.job.machine for boot in boots[:16]} == {f"{AMD} aa"}
     first = [boot for boot in runs[1].boots() if isinstance(boot, BootRecord)]
-    assert [boot.samples for boot in boots[16:]] == [it.samples for it in first]
+    assert [boot.samples for boot in boots[16:]] == [each.samples for each in first]
     mine, other = joined.manifest(), again.manifest()
     assert (mine.created, mine.seed) == (other.created, other.seed)
     assert mine.created == "2026-01-02T08:00:00.000001+00:00"  # newer than the newest of them
@@ -178,16 +180,16 @@ def test_what_is_not_joined(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_verb(kdyno: Kdyno, tmp_path: Path) -> None:  # noqa: F811
     runs = on(tmp_path / "runs", {"aa": 1.04, "bb": 1.04, "cc": 0.98})
-    said = kdyno("compare", "--join", *(run.name for run in runs))
-    assert said.status == 0 and "effects by machine" in said.out
+    output = kdyno("compare", "--join", *(run.name for run in runs))
+    assert output.status == 0 and "effects by machine" in output.out
     assert kdyno(
         "compare", "--join", *(run.name for run in runs), "--fail-on", "slower"
     ).status in (
         0,
         10,
     )
-    said = kdyno("run", "--resume", "last")
-    assert said.status == 2 and "was put together from others" in said.err
+    output = kdyno("run", "--resume", "last")
+    assert output.status == 2 and "was put together from others" in output.err
     assert kdyno("compare", "--join", "last", "zzz").status == 2
 
 
@@ -195,11 +197,11 @@ def test_the_test_of_heterogeneity() -> None:
     """Against scipy's own example and by hand: two groups far apart, and none."""
     dice = np.random.default_rng(1)
     near = [dice.normal(0, spread, 10) for spread in (0.01, 0.04, 0.02)]
-    found = heterogeneity(near)
-    assert found is not None and found.p_value > 0.05
-    found = heterogeneity([near[0], near[2] + 0.2, np.zeros(3), np.zeros(10)])
-    assert found is not None
-    assert found.p_value < 1e-6 and found.i_squared > 0.9
+    difference = heterogeneity(near)
+    assert difference is not None and difference.p_value > 0.05
+    difference = heterogeneity([near[0], near[2] + 0.2, np.zeros(3), np.zeros(10)])
+    assert difference is not None
+    assert difference.p_value < 1e-6 and difference.i_squared > 0.9
     assert heterogeneity([near[0], np.zeros(10)]) is None
     assert heterogeneity([near[0], near[1][:5]]) is None
 
@@ -211,7 +213,9 @@ def test_false_alarms_of_the_test() -> None:
     alarms = 0
     for _ in range(1000):
         sizes, spreads = dice.integers(6, 21, 8), np.exp(dice.uniform(0, np.log(8), 8))
-        found = heterogeneity([dice.normal(0, s, n) for s, n in zip(spreads, sizes, strict=True)])
-        assert found is not None
-        alarms += found.p_value < 0.05
+        difference = heterogeneity(
+            [dice.normal(0, s, n) for s, n in zip(spreads, sizes, strict=True)]
+        )
+        assert difference is not None
+        alarms += difference.p_value < 0.05
     assert alarms <= 65  # 50 expected, and two standard errors

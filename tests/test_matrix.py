@@ -39,8 +39,8 @@ cases = ["pipe"]
 
 
 def test_the_experiment_for_a_commit() -> None:
-    found = read_matrix(TEXT, "m.toml")
-    assert found is not None and found.refs == ("v7.2", "v7.3") and found.span is None
+    result = read_matrix(TEXT, "m.toml")
+    assert result is not None and result.refs == ("v7.2", "v7.3") and result.span is None
     derived = at_ref(TEXT, "v7.3")
     assert "matrix" not in derived and "{ref}" not in derived and "refs" not in derived
     assert 'source = "git:DIR#v7.3"' in derived and "faster at v7.3?" in derived
@@ -78,21 +78,21 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def measuring(monkeypatch: pytest.MonkeyPatch, runs: Path, broken: str = "") -> list[str]:
     """Every commit's run is made up; what was measured."""
-    asked: list[str] = []
+    calls: list[str] = []
 
     def measured(
         experiment: object, _suites: object, options: object, *_: object, **__: object
     ) -> int:
-        ref, made = options.ref, experiment.text  # type: ignore[attr-defined]
+        ref, result = options.ref, experiment.text  # type: ignore[attr-defined]
         if ref == broken:
             raise BuildError(f"variant 'mine' did not build at {ref}")
-        asked.append(ref)
-        run = small(runs, len(asked), effect=1.06 - 0.04 * len(asked), version=ref)
-        (run.path / "experiment.toml").write_text(made)
+        calls.append(ref)
+        run = small(runs, len(calls), effect=1.06 - 0.04 * len(calls), version=ref)
+        (run.path / "experiment.toml").write_text(result)
         return 0
 
     monkeypatch.setattr(run_verb, "measured", measured)
-    return asked
+    return calls
 
 
 @pytest.mark.slow
@@ -100,12 +100,12 @@ def test_a_row_a_commit(
     file: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = tmp_path / "runs"
-    asked = measuring(monkeypatch, runs)
+    calls = measuring(monkeypatch, runs)
     done = kdyno("run", file, "--runs", runs, "--fail-on", "slower")
-    assert asked == ["v7.2", "v7.3"] and done.status == 10
+    assert calls == ["v7.2", "v7.3"] and done.status == 10
     first, second = (
         next(run.name for run in list_runs(runs) if run.experiment_text() == at_ref(TEXT, ref))
-        for ref in asked
+        for ref in calls
     )
     rows = [line.split() for line in done.out.splitlines() if line.strip().startswith("v7.")]
     assert [(row[0], row[1], row[-1]) for row in rows] == [
@@ -116,9 +116,9 @@ def test_a_row_a_commit(
     assert kdyno("run", file, "--runs", runs, "--fail-on", "slower").status == 10
     assert kdyno("run", file, "--runs", runs).status == 0
     assert kdyno("run", file, "--runs", runs, "--fail-on", "slower:piep").status == 2
-    assert asked == ["v7.2", "v7.3"]
+    assert calls == ["v7.2", "v7.3"]
     kdyno("run", file, "--runs", runs, "--ref", "v7.2")
-    assert asked == ["v7.2", "v7.3", "v7.2"]
+    assert calls == ["v7.2", "v7.3", "v7.2"]
     page = kdyno("report", "--all", "--runs", runs, "-o", tmp_path / "site")
     assert page.status == 0
     history = (tmp_path / "site" / "history" / "nightly.html").read_text()
@@ -128,9 +128,9 @@ def test_a_row_a_commit(
 def test_a_commit_that_does_not_build(
     file: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = measuring(monkeypatch, tmp_path / "runs", broken="v7.2")
+    calls = measuring(monkeypatch, tmp_path / "runs", broken="v7.2")
     done = kdyno("run", file, "--runs", tmp_path / "runs")
-    assert asked == ["v7.3"] and "did not build at v7.2" in done.err and done.status == 1
+    assert calls == ["v7.3"] and "did not build at v7.2" in done.err and done.status == 1
     assert any(
         row.split()[:1] == ["v7.2"] and "does not build" in row for row in done.out.split("\n")
     )
@@ -153,14 +153,14 @@ def test_a_range_is_asked_of_the_repository(
     hashes = []
     for number in range(4):
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", str(number)], check=True)
-        said = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True)
-        hashes.append(said.stdout.decode().strip())
+        output = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True)
+        hashes.append(output.stdout.decode().strip())
     listed = '[\n  "v7.2",\n  "v7.3",\n]'
     refs = f'"{hashes[0]}..{hashes[2]}"'
     file.write_text(TEXT.replace(listed, refs).replace("DIR", "linux"))
-    asked = measuring(monkeypatch, tmp_path / "runs")
+    calls = measuring(monkeypatch, tmp_path / "runs")
     done = kdyno("run", file, "--runs", tmp_path / "runs")
-    assert asked == hashes[1:3] and short(hashes[1]) in done.out
+    assert calls == hashes[1:3] and short(hashes[1]) in done.out
     file.write_text(file.read_text().replace(f"{hashes[0]}..", f"{hashes[3]}.."))
     assert "has no commit between them" in kdyno("run", file).err
     file.write_text(file.read_text().replace("git:linux", "git:https://git.example/linux"))

@@ -59,10 +59,10 @@ def test_two_containers_that_share_a_cache(
 
 
 def test_one_at_a_time() -> None:
-    said = rf"another kdyno \(process {os.getpid()}\) is measuring .* have it wait"
+    message = rf"another kdyno \(process {os.getpid()}\) is measuring .* have it wait"
     with (
         cpus.measuring("this test", wait=False),
-        pytest.raises(ToolError, match=said),
+        pytest.raises(ToolError, match=message),
         cpus.measuring("it", wait=False),
     ):
         pass
@@ -93,7 +93,7 @@ def test_who_waits_for_the_machine_is_next(monkeypatch: pytest.MonkeyPatch) -> N
     low, high = frozenset({0}), frozenset({1})
     first = cpus.measuring("a", wait=False, cpus=low)
     first.__enter__()
-    said: list[str] = []
+    texts: list[str] = []
 
     def meanwhile(_seconds: float) -> None:
         with (
@@ -104,5 +104,5 @@ def test_who_waits_for_the_machine_is_next(monkeypatch: pytest.MonkeyPatch) -> N
         first.__exit__(None, None, None)
 
     monkeypatch.setattr(cpus.time, "sleep", meanwhile)
-    with cpus.measuring("the machine", wait=True, tell=said.append):
-        assert len(said) == 1 and "waiting for it to end" in said[0]
+    with cpus.measuring("the machine", wait=True, tell=texts.append):
+        assert len(texts) == 1 and "waiting for it to end" in texts[0]

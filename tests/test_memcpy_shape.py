@@ -46,7 +46,7 @@ SHORTEST = (("", 0), ("mask", 32), ("mask", 64), ("bytes", 16), ("bytes", 64))
 
 
 def every_shape() -> list[Shape]:
-    found = []
+    results = []
     for function, registers, tail, large, small in product(
         FUNCTIONS, WIDTHS, TAILS, ("", "rep", "nt"), (0, 32)
     ):
@@ -56,22 +56,24 @@ def every_shape() -> list[Shape]:
                 try:
                     loop = turns * WIDTHS[registers]
                     parts = (function, registers, loop, tail, large, start, small)
-                    found.append(Shape(*parts, short, upto, stores))
+                    results.append(Shape(*parts, short, upto, stores))
                 except UsageError:
                     continue
-    return found
+    return results
 
 
-@pytest.mark.parametrize(("path", "made"), GENERATED, ids=lambda it: getattr(it, "stem", ""))
-def test_a_shipped_file_is_what_the_generator_makes(path: Path, made: re.Match[str]) -> None:
-    shape, name, file = made.groups()
+@pytest.mark.parametrize(
+    ("path", "result"), GENERATED, ids=lambda value: getattr(value, "stem", "")
+)
+def test_a_shipped_file_is_what_the_generator_makes(path: Path, result: re.Match[str]) -> None:
+    shape, name, file = result.groups()
     assert file == path.name
     assert path.read_text("utf-8") == generate(parse_shape(shape), name)
 
 
 def test_most_routines_are_generated() -> None:
     assert len(GENERATED) >= 25
-    assert {parse_shape(made[1]).function for _, made in GENERATED} == set(FUNCTIONS)
+    assert {parse_shape(each[1]).function for _, each in GENERATED} == set(FUNCTIONS)
 
 
 @pytest.mark.slow
@@ -135,11 +137,11 @@ def test_no_text_is_taken_for_a_shape_by_chance(text: str) -> None:
 
 def code_digest(text: str, folder: Path) -> str:
     """SHA-256 of the routine's instructions, as bytes."""
-    source, made, code = (folder / name for name in ("routine.S", "routine.o", "code"))
+    source, result, code = (folder / name for name in ("routine.S", "routine.o", "code"))
     source.write_text(text)
-    argv = ["gcc", "-c", "-I", str(routines_folder()), str(source), "-o", str(made)]
+    argv = ["gcc", "-c", "-I", str(routines_folder()), str(source), "-o", str(result)]
     subprocess.run(argv, check=True)
-    argv = ["objcopy", "-O", "binary", "-j", ".text.*", str(made), str(code)]
+    argv = ["objcopy", "-O", "binary", "-j", ".text.*", str(result), str(code)]
     subprocess.run(argv, check=True)
     return hashlib.sha256(code.read_bytes()).hexdigest()
 

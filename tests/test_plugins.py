@@ -37,14 +37,14 @@ def chains(built: Path, trace: str) -> dict[tuple[int, ...], int]:
             tree[words[1]] = words[2], int(words[3], 16)
         else:
             counts[words[0][1:]] = int(words[1])
-    found = {}
+    results = {}
     for node, count in counts.items():
         chain: list[int] = []
         while node != "0":
             node, function = tree[node]
             chain.append(function)
-        found[tuple(reversed(chain))] = count
-    return found
+        results[tuple(reversed(chain))] = count
+    return results
 
 
 # f FUNCTION KERNEL INSTRUCTIONS; c and r with the stack's address: a call, a return.

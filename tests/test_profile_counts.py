@@ -176,16 +176,19 @@ def test_the_verdict_says_which_functions_and_by_how_much() -> None:
     )  # fmt: skip
     named = explained(verdict, {"stock": STOCK, "mine": MINE})
     pipe = named.effects[0].functions
-    assert [(it.where, it.function, it.value - it.baseline_value, it.functions) for it in pipe] == [
+    assert [
+        (each.where, each.function, each.value - each.baseline_value, each.functions)
+        for each in pipe
+    ] == [
         ("kernel", "do_pipe", 41.0, 1),
         ("others", "", 0.0, 2),
     ]
-    assert sum(it.value for it in pipe) == 183.5
-    assert [it.functions for it in named.effects[1:]] == [(), ()]
+    assert sum(each.value for each in pipe) == 183.5
+    assert [one.functions for one in named.effects[1:]] == [(), ()]
     assert Verdict.from_json(named.to_json()) == named
-    shown = report.text(named, 100).splitlines()
-    at = shown.index("instructions by function")
-    assert [line.split() for line in shown[at + 2 : at + 4]] == [
+    lines = report.text(named, 100).splitlines()
+    at = lines.index("instructions by function")
+    assert [line.split() for line in lines[at + 2 : at + 4]] == [
         ["mine", "pipe", "do_pipe", "110.000", "151.000", "+41.000"],
         ["mine", "pipe", "2", "others", "32.500", "32.500", "0.000"],
     ]

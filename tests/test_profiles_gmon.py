@@ -73,11 +73,11 @@ def test_a_bin_is_divided_by_length_and_histograms_are_added() -> None:
     assert shares == {"a": 0.5, "b": 0.5}
     data = HEAD + histogram(0x1000, 0x1040, [10, 6]) + arc(0x1000, 0x1012, 7)
     parsed = gmon.functions(gmon.parse(data), symbols)
-    assert [(it.function, it.seconds, it.calls) for it in parsed] == [
+    assert [(each.function, each.seconds, each.calls) for each in parsed] == [
         ("b", pytest.approx(0.11), 7),
         ("a", pytest.approx(0.05), None),
     ]
-    assert {it.where for it in parsed} == {"kernel"}
+    assert {each.where for each in parsed} == {"kernel"}
     one = histogram(0x1000, 0x1040, [1, 2])
     both = gmon.parse(HEAD + one + one)
     assert both.counts == (2, 4) and both.seconds == 0.06
@@ -126,7 +126,9 @@ def test_it_agrees_with_gprof(tmp_path: Path) -> None:
     span = (real.high - real.low) / len(real.counts)
     names = [symbols.name(real.low + round(index * span)) for index in range(len(real.counts))]
     counts = [{"heavy": 7, "light": 2}.get(name or "", 0) for name in names]
-    data = HEAD + histogram(real.low, real.high, counts) + b"".join(arc(*it) for it in real.arcs)
+    data = (
+        HEAD + histogram(real.low, real.high, counts) + b"".join(arc(*each) for each in real.arcs)
+    )
     (tmp_path / "gmon.out").write_bytes(data)
     rows = {row.function: row for row in gmon.functions(gmon.parse(data), symbols)}
     table = subprocess.run(

@@ -34,12 +34,12 @@ def read(text: str, frame_pointers: bool = False) -> perf.Attribution:
 
 def test_the_recorded_boot() -> None:
     attribution = read(RECORDED)
-    samples = [it for it in perf.parse(RECORDED.splitlines()) if isinstance(it, Sample)]
+    samples = [each for each in perf.parse(RECORDED.splitlines()) if isinstance(each, Sample)]
     assert len(samples) == 26
     assert sum(function.seconds for function in attribution.functions) == pytest.approx(
         26 * 1001001e-9
     )
-    assert sum(it.seconds for it in attribution.stacks) == pytest.approx(26 * 1001001e-9)
+    assert sum(stack.seconds for stack in attribution.stacks) == pytest.approx(26 * 1001001e-9)
     times = {
         (function.where, function.function): round(function.seconds / 1001001e-9)
         for function in attribution.functions

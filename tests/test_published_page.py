@@ -148,9 +148,9 @@ def test_docs_published_is_what_the_kept_runs_say() -> None:
 
 
 def test_what_is_kept_names_no_place_of_the_machine() -> None:
-    found = [path for path in (data_root() / "published" / "runs").rglob("*") if path.is_file()]
-    assert found
-    for path in found:
+    paths = [path for path in (data_root() / "published" / "runs").rglob("*") if path.is_file()]
+    assert paths
+    for path in paths:
         assert not re.search(r'"/(home|root|tmp|work)', path.read_text(encoding="utf-8")), path
         assert path.stat().st_size < 200_000, path
 
@@ -175,8 +175,8 @@ def test_every_claim_is_asked_about_or_says_why_not(name: str) -> None:
     shipped = {path.stem for path in (ROOT / "experiments").glob("*.toml")}
     suites = {*load_catalogue(), "*"}
     for claim in load(name).checks:
-        asked = {bool(claim.question), bool(claim.carries), bool(claim.today)}
-        assert asked == {not claim.unasked}, claim.text
+        request = {bool(claim.question), bool(claim.carries), bool(claim.today)}
+        assert request == {not claim.unasked}, claim.text
         # Figures of today come from runs, never from the words.
         assert not re.search(r"\d ?%", claim.carries), claim.text
         for ask in claim.today:
@@ -211,9 +211,9 @@ def test_the_newest_run_that_has_a_figure_answers(
     evidence = Evidence({"e": (new, old)})
     ask = Ask(run="e", suite="unixbench", case="a")
     assert answer(ask, evidence).rows[0].ratio == 0.9
-    found = answer(Ask(run="e", suite="unixbench", case="b"), evidence)
-    assert found.source == old.source
-    assert found.rows == (
+    result = answer(Ask(run="e", suite="unixbench", case="b"), evidence)
+    assert result.source == old.source
+    assert result.rows == (
         Row("b", "mine ÷ stock", "s, less is better", "−20.0 %", 0.8, (0.7000000000000001, 0.9),
             False, "faster"),
     )  # fmt: skip
@@ -242,9 +242,9 @@ def test_factors_and_groups_answer_at_the_levels_that_are_asked_for() -> None:
     evidence = Evidence({"e": (of_run(verdict),)})
     given = {"run": "e", "suite": "s", "case": "*", "factor": "smp"}
     average = answer(Ask(what="factor", **given, other=""), evidence)
-    assert [it.compared for it in average.rows] == ["smp on ÷ off"]
+    assert [row.compared for row in average.rows] == ["smp on ÷ off"]
     split = answer(Ask(what="factor", **given, other="jobs"), evidence)
-    assert [it.compared for it in split.rows] == [
+    assert [row.compared for row in split.rows] == [
         "smp on ÷ off at jobs 1", "smp on ÷ off at jobs 4",
     ]  # fmt: skip
     (row,) = answer(Ask(what="group", run="e", suite="s", case="mem*"), evidence).rows
@@ -301,15 +301,15 @@ def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
     whole = collect(sorted(tmp_path.glob("*.json")))
     assert collect([small]).files["vectorization"][0].value == whole.files["vectorization"][0].value
 
-    def shown(ask: Ask) -> list[tuple[str, str]]:
+    def rows_of(ask: Ask) -> list[tuple[str, str]]:
         return [(row.what, row.text) for row in answer(ask, whole).rows]
 
-    assert shown(Ask(what="forms", job="crc*", bytes=[64])) == [("crc32c, 64 bytes", "−80.0 %")]
-    assert shown(Ask(what="places")) == [("loops in vectors", "63")]
-    assert shown(Ask(what="reasons", reason="*linked*")) == [
+    assert rows_of(Ask(what="forms", job="crc*", bytes=[64])) == [("crc32c, 64 bytes", "−80.0 %")]
+    assert rows_of(Ask(what="places")) == [("loops in vectors", "63")]
+    assert rows_of(Ask(what="reasons", reason="*linked*")) == [
         ("the next address comes out of memory: linked, not flat data", "8 of 100 (8.00 %)")
     ]
-    assert shown(Ask(what="copies", bytes=[64, 64])) == [
+    assert rows_of(Ask(what="copies", bytes=[64, 64])) == [
         ("copies of 64 bytes", "75.0 %"), ("copies of 64 bytes", "50.0 %"),
     ]  # fmt: skip
     (timed,) = answer(
@@ -320,7 +320,7 @@ def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
 
 
 def test_what_is_no_evidence_is_refused_by_name(tmp_path: Path) -> None:
-    for text, told in (
+    for text, each in (
         ("{", "neither a run's folder nor JSON"),
         ('{"kind": "cake"}', "\"kind\" is 'cake'"),
         ('{"kind": "simd-forms", "schema": 1}', "cpu: is missing"),
@@ -328,7 +328,7 @@ def test_what_is_no_evidence_is_refused_by_name(tmp_path: Path) -> None:
         (tmp_path / "x.json").write_text(text)
         with pytest.raises(UsageError) as error:
             collect([tmp_path / "x.json"])
-        assert "x.json" in str(error.value) and told in str(error.value)
+        assert "x.json" in str(error.value) and each in str(error.value)
 
 
 @pytest.mark.slow
@@ -342,9 +342,9 @@ def test_the_pictures_say_in_words_what_they_show() -> None:
         ),
     )  # fmt: skip
     evidence = Evidence({"smp-preemption": (of_run(compile_),)})
-    found = pictures([load(name) for name in names()], evidence)
-    assert set(found) == {"jobs"}, "no bench, no curve"
-    svg, text = found["jobs"]
+    result = pictures([load(name) for name in names()], evidence)
+    assert set(result) == {"jobs"}, "no bench, no curve"
+    svg, text = result["jobs"]
     assert svg.startswith("<svg") and "var(--" not in svg
     assert "down to 0.53 with smp ule and 4 jobs" in text
     assert "kernel-compile/lib, a machine: up to 1.50 with mine and 2 jobs" in text
@@ -353,11 +353,11 @@ def test_the_pictures_say_in_words_what_they_show() -> None:
 
 @pytest.mark.slow
 def test_the_verb_prints_the_page_or_its_claims(kdyno: Kdyno, tmp_path: Path) -> None:
-    said = kdyno("lab", "published")
-    assert said.status == 0 and said.out.startswith("<!-- SPDX")
-    told = json.loads(kdyno("lab", "published", "--json", "-").out)
+    output = kdyno("lab", "published")
+    assert output.status == 0 and output.out.startswith("<!-- SPDX")
+    message = json.loads(kdyno("lab", "published", "--json", "-").out)
     articles = [load(name) for name in names()]
-    assert told == json.loads(json.dumps(as_json(articles, collect(kept()))))
+    assert message == json.loads(json.dumps(as_json(articles, collect(kept()))))
     target = tmp_path / "page.md"
     assert kdyno("lab", "published", "-o", str(target)).status == 0
     for link in re.findall(r"\]\((pictures/[^)]+)\)", target.read_text()):
@@ -404,10 +404,13 @@ def test_a_run_of_another_question_is_no_answer() -> None:
     article = load("snow")
     own = next(check for check in article.checks if check.text.startswith("XBench as a whole"))
     changed = {"run": "xbench", "instead": "one kernel for size", "variant": "*"}
-    asked = own.model_copy(update={"today": [own.today[0].model_copy(update=changed)]})
-    article = article.model_copy(update={"checks": [asked]})
-    found = {it.check.text: it for it in claims(article, Evidence({"xbench": (of_run(xbench),)}))}
-    claim = found["XBench as a whole: 122.67 to 127.31"]
+    request = own.model_copy(update={"today": [own.today[0].model_copy(update=changed)]})
+    article = article.model_copy(update={"checks": [request]})
+    results = {
+        claim.check.text: claim
+        for claim in claims(article, Evidence({"xbench": (of_run(xbench),)}))
+    }
+    claim = results["XBench as a whole: 122.67 to 127.31"]
     assert claim.by_source and claim.today == "not asked"
     text = page([article], Evidence({"xbench": (of_run(xbench),)}))
     assert text.index("no answer to it:** one kernel for size") < text.index("|  | size")

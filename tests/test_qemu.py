@@ -54,8 +54,8 @@ def request(way: Way = "count", **more: object) -> QemuBoot:
     return QemuBoot(**given)  # type: ignore[arg-type]
 
 
-def words(asked: QemuBoot) -> list[str]:
-    return asked.qemu_words(Places(), 9)
+def words(wanted: QemuBoot) -> list[str]:
+    return wanted.qemu_words(Places(), 9)
 
 
 def after(line: list[str], option: str) -> list[str]:
@@ -175,7 +175,7 @@ def test_the_same_draw_perturbs_all_variants_alike() -> None:
         assert len(one.words) < 300
     # In some boots an instruction takes 2 ns, so ticks fall elsewhere; never where seconds count.
     assert {one.shift for one in drawn} == {0, 1}
-    number = next(it for it, one in enumerate(drawn, 1) if one.shift)
+    number = next(value for value, one in enumerate(drawn, 1) if one.shift)
     slower = words(request(draw=number))
     assert after(slower, "-icount") == ["shift=1,sleep=off"]
     assert "kdyno.counts=1" in after(slower, "-append")[0]
@@ -187,18 +187,18 @@ def test_the_same_draw_perturbs_all_variants_alike() -> None:
 
 def test_the_first_files_are_the_same_bytes_for_the_same_content() -> None:
     device = ("dev/console", 0o020600, b"")
-    made = archive([("dev", 0o040755, b""), device, ("init", 0o100755, b"program")])
-    assert hashlib.sha256(made).hexdigest() == (
+    result = archive([("dev", 0o040755, b""), device, ("init", 0o100755, b"program")])
+    assert hashlib.sha256(result).hexdigest() == (
         "44f0b32ad94e7f144e83267f30822faf49d4885c06387352686a2650ff7ef7c2"
     )
-    assert made.startswith(b"070701" + b"00000001" + b"000041ED")
-    assert len(made) % 4 == 0 and made.count(b"070701") == 4
+    assert result.startswith(b"070701" + b"00000001" + b"000041ED")
+    assert len(result) % 4 == 0 and result.count(b"070701") == 4
     assert qemu.first_files(b"p", b"job", Chance.of(3)) == qemu.first_files(
         b"p", b"job", Chance.of(3)
     )
 
 
-def said(monkeypatch: pytest.MonkeyPatch, text: str, status: int = 0) -> None:
+def answering(monkeypatch: pytest.MonkeyPatch, text: str, status: int = 0) -> None:
     emulator.find.cache_clear()
     monkeypatch.setattr(emulator.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(
@@ -212,10 +212,10 @@ def _forgets() -> None:
 
 
 def test_an_emulator_is_known_by_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    said(monkeypatch, "QEMU emulator version 10.0.3 (Debian 1:10.0.3+ds-0+deb13u1~bpo12+1)\n")
+    answering(monkeypatch, "QEMU emulator version 10.0.3 (Debian 1:10.0.3+ds-0+deb13u1~bpo12+1)\n")
     assert emulator.find().version == "10.0.3" and emulator.missing() is None
     assert emulator.find().described("count") == "QEMU 10.0.3, qemu64, count"
-    said(monkeypatch, "QEMU emulator version 6.2.0\n")
+    answering(monkeypatch, "QEMU emulator version 6.2.0\n")
     with pytest.raises(ToolError, match=r"is version 6\.2\.0; kdyno needs 7.2 or later"):
         emulator.find()
     monkeypatch.setattr(emulator.shutil, "which", lambda _name: None)
@@ -254,7 +254,7 @@ def test_what_a_machine_cannot_do_is_refused(
 def test_emulated_seconds_are_taken_only_when_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    said(monkeypatch, "QEMU emulator version 7.2.22\n")
+    answering(monkeypatch, "QEMU emulator version 7.2.22\n")
     monkeypatch.setattr(emulator, "KVM", tmp_path / "kvm")
     check = KINDS["qemu"].check
     check(Method("instructions"))
@@ -271,7 +271,7 @@ def test_emulated_seconds_are_taken_only_when_asked_for(
 def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    said(monkeypatch, "QEMU emulator version 7.2.22\n")
+    answering(monkeypatch, "QEMU emulator version 7.2.22\n")
     placement = Placement(frozenset((1,)), frozenset((0,)))
     setup = Setup({}, {}, placement, 1 << 28, None, 1, tmp_path, Method("time", "tcg"))
     (flag,) = Qemu(setup).caveats()
@@ -322,15 +322,15 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     stack.chmod(0o666)
     monkeypatch.setattr(emulator, "KVM", stack)
     emulator.find.cache_clear()
-    found = Emulator(str(tmp_path / "qemu"), "7.2.22")
-    monkeypatch.setattr(emulator, "find", lambda: found)
+    result = Emulator(str(tmp_path / "qemu"), "7.2.22")
+    monkeypatch.setattr(emulator, "find", lambda: result)
     return stack
 
 
 def refused() -> str:
-    with pytest.raises(ToolError) as told:
+    with pytest.raises(ToolError) as message:
         KINDS["qemu"].check(TIMED)
-    return str(told.value)
+    return str(message.value)
 
 
 def test_without_kvm_the_ways_out_are_named(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,7 +401,7 @@ class FakeQemu:
     def __init__(self, answers: dict[str, list[object]], greeting: bytes | None = None) -> None:
         own, self._theirs = socket.socketpair()
         self.monitor = Monitor(own)
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self._answers, self._greeting = answers, greeting
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -416,7 +416,7 @@ class FakeQemu:
         with self._theirs.makefile("rb") as lines:
             for line in lines:
                 command = json.loads(line)["execute"]
-                self.asked.append(command)
+                self.requests.append(command)
                 for answer in self._answers.get(command, [{"return": {}}]):
                     self._theirs.sendall(json.dumps(answer).encode() + b"\r\n")
 
@@ -446,7 +446,7 @@ def test_a_guest_is_stopped_and_goes_on_by_the_monitor(stack: ExitStack) -> None
     one.monitor.hold(True)
     one.monitor.hold(False)
     one.monitor.hold(True)
-    assert one.asked == ["qmp_capabilities", "stop", "cont", "stop"]
+    assert one.requests == ["qmp_capabilities", "stop", "cont", "stop"]
 
 
 def test_an_error_silence_nonsense_and_a_flood_are_no_answer(
@@ -496,7 +496,7 @@ def test_a_session_with_a_monitor_is_paused_by_it_once_and_closes_it(stack: Exit
         guest.resume()
         guest.resume()
         guest.close()
-    assert one.asked == ["qmp_capabilities", "stop", "cont"]
+    assert one.requests == ["qmp_capabilities", "stop", "cont"]
     with pytest.raises(NoAnswer, match="Bad file descriptor"):
         one.monitor.hold(True)
 

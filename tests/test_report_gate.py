@@ -187,10 +187,10 @@ def test_the_history_of_a_branch_leaves_a_level(tmp_path: Path) -> None:
     assert in_history(file, "run-2", sure, ["slower"]) == 10
     assert in_history(file, "run-4", judged(DEAD), ["slower"]) == 1
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    assert [(it["run"], it["slower"]) for it in lines] == [
+    assert [(line["run"], line["slower"]) for line in lines] == [
         ("run-1", False), ("run-2", True), ("run-3", False),
     ]  # fmt: skip
-    levels = [it["level"] for it in lines]
+    levels = [line["level"] for line in lines]
     assert levels[0] == pytest.approx(lord_level([])) and levels[1] < levels[0]
     assert levels[2] == pytest.approx(lord_level([False, True])) and levels[2] > levels[0]
     file.write_text('{"run": 1}\n')

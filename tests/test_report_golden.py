@@ -19,8 +19,8 @@ GOLDEN = Path(__file__).parent / "golden"
 VERDICTS: dict[str, Verdict] = build()
 
 
-def held(name: str, found: str) -> None:
-    golden.held(GOLDEN / name, found)
+def held(name: str, result: str) -> None:
+    golden.held(GOLDEN / name, result)
 
 
 @pytest.mark.parametrize("name", VERDICTS)
@@ -58,17 +58,17 @@ def test_ascii_terminals_and_colour(name: str) -> None:
 @pytest.mark.slow
 def test_nothing_hostile_gets_through() -> None:
     verdict = VERDICTS["hostile"]
-    for found in (
+    for key in (
         text(verdict, 120),
         answer(verdict),
         *(each.export(verdict) for name, each in exporters().items() if name != "json"),
     ):
-        if isinstance(found, bytes):
+        if isinstance(key, bytes):
             continue  # a picture or a table in a format that has no markup to get through
         # A no-break space of our own, between a number and its unit, is not a control character.
-        printable = found.replace("\n", "").replace("\xa0", " ")
+        printable = key.replace("\n", "").replace("\xa0", " ")
         assert printable.isprintable()
-        found.encode()
+        key.encode()
     cells = exporters()["csv"].export(verdict).splitlines()
     assert all(",=" not in line and ",+x" not in line and ",@" not in line for line in cells)
     page = exporters()["markdown"].export(verdict)

@@ -53,7 +53,7 @@ def test_plain_lines_come_now_and_then() -> None:
         progress.note("a note\x07")
     lines = out.getvalue().splitlines()
     assert lines[0] == "boot 7 (mine): panic: No init"
-    assert [found[:4] for found in lines[1:]] == ["simd", "simd", "simd", "a no"]
+    assert [each[:4] for each in lines[1:]] == ["simd", "simd", "simd", "a no"]
     assert "\x1b" not in out.getvalue()
 
 
@@ -66,23 +66,23 @@ def test_terminal_is_drawn_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
     with Progress(out) as progress:
         progress.update(STATE)
         assert threading.active_count() == before
-        shown = out.getvalue()
+        text = out.getvalue()
         many = tuple(replace(STATE.effects[0], case=f"c{n}") for n in range(40))
         progress.update(replace(STATE, effects=many))
         progress.note("stays")
     for part in ("±1.02 %", "[b]spawn", "booting mine", "panic: No init", "precise"):
-        assert part in shown
+        assert part in text
     assert "and 28 more" in out.getvalue() and "stays" in out.getvalue()
     assert "\x1b[2J" not in out.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "text"),
     [(0.4, "0 s"), (59.6, "1 min 00 s"), (200, "3 min 20 s"), (7500, "2 h 05 min"),
      (float("inf"), "?"), (-3, "0 s")],
 )  # fmt: skip
-def test_duration(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 def test_guests_that_take_turns_are_not_said_to_boot() -> None:

@@ -17,13 +17,13 @@ CATALOGUE = load()
 
 
 def effect(suite: str, case: str, variant: str, before: float, after: float | None) -> Effect:
-    known = CATALOGUE[suite].case(case)
+    expected = CATALOGUE[suite].case(case)
     return Effect(
         suite=suite,
         case=case,
         variant=variant,
-        unit=known.unit,
-        better=known.better,
+        unit=expected.unit,
+        better=expected.better,
         baseline_value=before,
         value=after,
         ratio=None if after is None else after / before,
@@ -45,8 +45,8 @@ def unixbench(factor: float) -> list[Effect]:
     ]
 
 
-def of(found: object, name: str) -> tuple[float | None, float | None]:
-    row = next(row for row in found.rows if row.name == name)  # type: ignore[attr-defined]
+def of(result: object, name: str) -> tuple[float | None, float | None]:
+    row = next(row for row in result.rows if row.name == name)  # type: ignore[attr-defined]
     return row.reference.value, row.own.value
 
 
@@ -62,8 +62,8 @@ def test_index_of_each_case_and_of_the_suite() -> None:
 def test_a_missing_member_is_named_and_the_index_absent() -> None:
     whole = unixbench(2.0)
     broken = [
-        effect("unixbench", "shell8", "mine", 6.0, None) if it.case == "shell8" else it
-        for it in whole
+        effect("unixbench", "shell8", "mine", 6.0, None) if each.case == "shell8" else each
+        for each in whole
     ]
     stock, mine = tables(values_of(verdict(*broken)), CATALOGUE, "stock")
     assert of(stock, "index") == (pytest.approx(10.0), pytest.approx(100.0))
@@ -75,8 +75,8 @@ def test_groups_against_the_reference_and_against_the_baseline() -> None:
     cases = [case for case in CATALOGUE["xbench"].cases if case.name != "disk.random.read_4k"]
     judged = verdict(
         *(
-            effect("xbench", it.name, "mine", it.baseline or 7.0, 1.5 * (it.baseline or 7.0))
-            for it in cases
+            effect("xbench", case.name, "mine", case.baseline or 7.0, 1.5 * (case.baseline or 7.0))
+            for case in cases
         )
     )
     _, mine = tables(values_of(judged), CATALOGUE, "stock")
@@ -85,11 +85,11 @@ def test_groups_against_the_reference_and_against_the_baseline() -> None:
     assert of(mine, "disk.sequential") == (pytest.approx(150.0), pytest.approx(150.0))
     assert of(mine, "disk") == (None, None)
     assert of(mine, "total") == (None, None)
-    said = text([mine]).splitlines()
-    assert "opengl has no score; no reference was published for opengl.spinning_squares" in said
-    assert "disk has no score; not measured: disk.random.read_4k" in said
-    assert any(line.startswith("total has no score; not measured: disk.random") for line in said)
-    assert max(map(len, said[: said.index("")])) <= 80
+    message = text([mine]).splitlines()
+    assert "opengl has no score; no reference was published for opengl.spinning_squares" in message
+    assert "disk has no score; not measured: disk.random.read_4k" in message
+    assert any(line.startswith("total has no score; not measured: disk.random") for line in message)
+    assert max(map(len, message[: message.index("")])) <= 80
     assert not any(row.name == "index" for row in mine.rows), "groups stand in its place"
 
 

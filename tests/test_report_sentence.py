@@ -25,7 +25,7 @@ def one(case: str, ratio: float | None, word: str, **more: Any) -> Effect:
     return Effect(**(values | more))
 
 
-def said(*effects: Effect, **more: Any) -> str:
+def sentence_of(*effects: Effect, **more: Any) -> str:
     values: dict[str, Any] = {
         "experiment": "x", "baseline": "stock", "boots": {"stock": 20, "mine": 20},
         "effects": effects,
@@ -202,7 +202,7 @@ TABLE: list[tuple[list[Effect], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("effects", "more", "expected"), TABLE)
 def test_sentences(effects: list[Effect], more: dict[str, Any], expected: str) -> None:
-    assert said(*effects, **more) == expected
+    assert sentence_of(*effects, **more) == expected
 
 
 @pytest.mark.parametrize(

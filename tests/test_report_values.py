@@ -75,7 +75,7 @@ def test_factors_in_junit_follow_the_gate() -> None:
         factors={"smp": ("off", "on"), "jobs": ("1", "4")}, of_cases=("jobs",), effects=rows
     )
     root = xml.fromstring(exporters.junit(verdict(effect("c", "faster", 1.1), factors=table)))
-    suite = next(it for it in root if it.get("name") == "factors")
+    suite = next(each for each in root if each.get("name") == "factors")
     assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["4", "2", "1"]
     assert suite[1].get("name") == "smp on at jobs 4 in s/c"
     assert (root.get("tests"), root.get("failures")) == ("5", "2")
@@ -86,9 +86,9 @@ def test_a_long_summary_says_what_changed_and_folds_the_rest() -> None:
     moved = Flag(kind="control-moved", text="dhry2reg moved")
     quiet = Flag(kind="machine", text="measured under UML")
     text = exporters.markdown(verdict(*many, SLOWER, flags=(moved, quiet)))
-    shown, folded = text.split("<details><summary>All 21 effects</summary>")
-    assert "| unixbench/syscall | mine | −5.00 % | −5.20 … −4.80 % | **slower** |" in shown
-    assert "case-7" not in shown and "case-7" in folded
+    tables, folded = text.split("<details><summary>All 21 effects</summary>")
+    assert "| unixbench/syscall | mine | −5.00 % | −5.20 … −4.80 % | **slower** |" in tables
+    assert "case-7" not in tables and "case-7" in folded
     before, after = folded.split("<details><summary>Conditions and method</summary>")
     assert "control-moved" in before and "measured under UML" in after
     assert text.count("<details>") == text.count("</details>") == 2

@@ -29,8 +29,8 @@ ROOMS = (
 FREE = {"errors", "paths", "command", "sandbox", "whole"}
 """Modules outside the rooms. stats takes not even these."""
 NO_NOUNS = {"it", "told", "said", "asked", "found", "made", "shown", "known"}
-"""What no value or function of the package is called: they do not say what it is."""
-FILE_KEYS = {"store/manifest.py: asked", "store/watch.py: told"}
+"""What no value or function is called: they do not say what it is."""
+FILE_KEYS = {"src/kdyno/store/manifest.py: asked", "src/kdyno/store/watch.py: told"}
 """Keys of files that people have."""
 HEAVY = ("numpy", "scipy", "pydantic", "rich", "hypothesis", "sqlalchemy", "alembic", "psycopg")
 SOURCES = sorted(PACKAGE.rglob("*.py"))
@@ -168,8 +168,9 @@ def bound_names(tree: ast.Module) -> Iterator[str]:
 
 def test_a_name_is_a_noun_of_the_field() -> None:
     names = {
-        f"{path.relative_to(PACKAGE)}: {name}"
-        for path in SOURCES
+        f"{path.relative_to(ROOT)}: {name}"
+        for folder in ("src", "tests", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
         for name in bound_names(ast.parse(path.read_text("utf-8")))
         if name in NO_NOUNS
     }

@@ -28,7 +28,7 @@ from kdyno.kernels.routines.routine import (
     start_of,
 )
 
-ROUTINES = [it for function in FUNCTIONS for it in list_routines(function=function)]
+ROUTINES = [routine for function in FUNCTIONS for routine in list_routines(function=function)]
 
 
 def called(routine: Routine) -> str:
@@ -36,9 +36,9 @@ def called(routine: Routine) -> str:
 
 
 def described(**changed: str | None) -> str:
-    said: dict[str, str | None] = {"help": "h", "requires": "sse2", "source": "s", "arch": "um"}
-    said.update(changed)
-    lines = [f" * {key}: {value}" for key, value in said.items() if value is not None]
+    message: dict[str, str | None] = {"help": "h", "requires": "sse2", "source": "s", "arch": "um"}
+    message.update(changed)
+    lines = [f" * {key}: {value}" for key, value in message.items() if value is not None]
     return "/* SPDX-License-Identifier: GPL-2.0-only */\n/*\n" + "\n".join(lines) + "\n */\n"
 
 
@@ -97,7 +97,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "start", "function", "said"),
+    ("name", "start", "function", "message"),
     [
         ("mine.S", "ROUTINE_START(other)", "memcpy", r"must begin with ROUTINE_START\(mine\)"),
         ("mine.S", "ROUTINE_START(mine)", "memset", "says that it is a memcpy"),
@@ -107,14 +107,14 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_refused(
-    name: str, start: str, function: str, said: str, tmp_path: Path
+    name: str, start: str, function: str, message: str, tmp_path: Path
 ) -> None:
     if start:
         own_file(tmp_path, name, start)
     elif name != "gone.S":
         of = "memset" if name == "fill.S" else "strlen"
         (tmp_path / name).write_text(described(function=of))
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         find_routine(str(tmp_path / name), function)
 
 
@@ -133,7 +133,7 @@ TWICE = described().replace(" */\n", " * help: again\n */\n").split("\n", 1)[1]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         *(
             (described(**{key: value}), f"new.S: {key}: is missing")
@@ -145,8 +145,8 @@ TWICE = described().replace(" */\n", " * help: again\n */\n").split("\n", 1)[1]
         ("ret\n", "new.S: help: is missing"),
     ],
 )
-def test_a_wrong_description_is_refused(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_wrong_description_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         parse_routine(Path("new.S"), text)
 
 

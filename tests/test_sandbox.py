@@ -79,13 +79,13 @@ def test_only_what_is_named_can_be_written(tmp_path: Path) -> None:
         (folder / "file").write_text(folder.name)
     hand_over(mine, BUILD)
     box = Sandbox(BUILD, read_only=((given, "/tmp/given"),), writable=((mine, "/tmp/mine"),))
-    said = inside(
+    output = inside(
         box,
         "cat /tmp/given/file; echo ' seen'; echo x > /tmp/mine/new; echo x > /tmp/lost;"
         f"for place in /tmp/given/file /usr/x /etc/x {other}/file {Path.home()}/kdyno-x;"
         "do (echo x > $place) 2>/dev/null && echo wrote $place; done; ls /tmp",
     )
-    assert said.split("\n") == ["given seen", "given", "lost", "mine"]
+    assert output.split("\n") == ["given seen", "given", "lost", "mine"]
     assert (mine / "new").read_text() == "x\n"
     assert (other / "file").read_text() == "other"
     assert not Path("/tmp/lost").exists()
@@ -95,8 +95,8 @@ def test_only_what_is_named_can_be_written(tmp_path: Path) -> None:
 def test_its_tmp_has_its_size_and_is_home() -> None:
     box = Sandbox(BUILD, tmp_bytes=1 << 20)
     assert inside(box, "echo $HOME $TMPDIR $PWD") == "/tmp /tmp /tmp"
-    said = inside(box, "head -c 3000000 /dev/zero > /tmp/big 2>/dev/null; wc -c < /tmp/big")
-    assert int(said) <= 1 << 20
+    output = inside(box, "head -c 3000000 /dev/zero > /tmp/big 2>/dev/null; wc -c < /tmp/big")
+    assert int(output) <= 1 << 20
 
 
 @needs_sandbox
@@ -117,26 +117,26 @@ def test_without_bwrap_nothing_runs(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError) as caught:
         sandbox.require()
-    said = str(caught.value)
-    assert "bubblewrap (the program bwrap) is not installed" in said
-    assert "--no-sandbox" in said and "Install bubblewrap" in said
+    message = str(caught.value)
+    assert "bubblewrap (the program bwrap) is not installed" in message
+    assert "--no-sandbox" in message and "Install bubblewrap" in message
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ("echo bwrap: No permissions >&2; exit 1", "bwrap failed: bwrap: No permissions"),
         ("exit 3", "bwrap failed: exit status 3"),
     ],
 )
 def test_a_bwrap_that_does_not_work(
-    asked_anew: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+    asked_anew: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
 ) -> None:
     program = tmp_path / "bwrap"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert sandbox.unusable() == said
+    assert sandbox.unusable() == message
     with pytest.raises(ToolError, match="no sandbox: bwrap failed"):
         sandbox.require()
 

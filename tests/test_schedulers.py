@@ -66,12 +66,12 @@ def parsed(tmp_path: Path, tables: str, kind: str) -> list[Variant]:
 def test_it_is_a_factor_like_others(tmp_path: Path) -> None:
     factor = '[factor.scheduler]\nfair = {}\nule = { scheduler = "ule" }'
     kernel = 'baseline = "fair"\n[kernel]\nsource = "debian:linux-x"\n'
-    found = parsed(tmp_path, kernel + factor, "qemu")
-    assert [(it.name, it.scheduler) for it in found] == [("fair", None), ("ule", "ule")]
+    experiment = parsed(tmp_path, kernel + factor, "qemu")
+    assert [(each.name, each.scheduler) for each in experiment] == [("fair", None), ("ule", "ule")]
 
 
 @pytest.mark.parametrize(
-    ("keys", "kind", "said"),
+    ("keys", "kind", "message"),
     [
         ('scheduler = "4bds"', "qemu", 'Did you mean "4bsd"'),
         ("scheduler = 4", "qemu", "scheduler: 4, an integer"),
@@ -84,7 +84,7 @@ def test_it_is_a_factor_like_others(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(
-    keys: str, kind: str, said: str, tmp_path: Path
+    keys: str, kind: str, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a-b.bpf.c").write_text("")
     with pytest.raises(UsageError) as refused:
@@ -92,13 +92,13 @@ def test_what_cannot_be_is_refused_with_the_reason(
             parsed(tmp_path, f"[variant.running]\n{keys}", kind)
         else:
             variants(tmp_path, keys, kind=kind)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_the_projects_own_say_what_they_are_and_call_themselves_by_their_names() -> None:
-    found = list_schedulers()
-    assert set(found) >= {"fifo", "4bsd", "ule"}
-    for name, text in found.items():
+    schedulers = list_schedulers()
+    assert set(schedulers) >= {"fifo", "4bsd", "ule"}
+    for name, text in schedulers.items():
         assert 20 < len(text) < 100, name
         source = (scheduler.folder() / f"{name}{scheduler.SUFFIX}").read_text(encoding="utf-8")
         assert re.findall(r'\.name = "(.*)"', source) == [name]
@@ -119,11 +119,11 @@ def built(tmp_path: Path) -> Scheduler:
 
 
 def test_a_guest_is_given_the_loader_the_program_and_its_name(tmp_path: Path) -> None:
-    made = built(tmp_path)
-    line = " ".join(words(request(scheduler=made)))
+    images = built(tmp_path)
+    line = " ".join(words(request(scheduler=images)))
     assert " kdyno.scheduler=ule" in line
     assert "kdyno.scheduler" not in " ".join(words(request()))
-    files = qemu.first_files(b"p", b"job", Chance.of(0), scheduler=made)
+    files = qemu.first_files(b"p", b"job", Chance.of(0), scheduler=images)
     assert b"scheduler/loader" in files and b"ule.bpf.o" in files
     assert b"scheduler/" not in qemu.first_files(b"p", b"job", Chance.of(0))
 
@@ -156,7 +156,7 @@ def test_one_image_with_two_schedulers_has_two_identities(
 
 
 def test_a_scheduler_that_was_thrown_out_is_a_failed_boot_with_the_kernels_reason() -> None:
-    said = Transcript(0, fatal="scheduler: ule is not in charge (disabled, none): task stall")
-    found = guest.diagnosis_of("", Ended(0, "", 1.0), said, True)
-    assert found is not None and found.reason == "scheduler"
-    assert found.text == "ule is not in charge (disabled, none): task stall"
+    message = Transcript(0, fatal="scheduler: ule is not in charge (disabled, none): task stall")
+    result = guest.diagnosis_of("", Ended(0, "", 1.0), message, True)
+    assert result is not None and result.reason == "scheduler"
+    assert result.text == "ule is not in charge (disabled, none): task stall"

@@ -57,24 +57,24 @@ def row(out: str, variant: str, name: str) -> list[str]:
 
 def test_medians_and_unixbench_s_own(kdyno: Kdyno, tmp_path: Path) -> None:
     run_of(tmp_path / "runs")
-    said = kdyno("report", "last", "--scoring", "kdyno")
-    assert said.status == 0
-    assert row(said.out, "stock", "pipe")[-2:] == ["10.00", "100.00"]
-    assert row(said.out, "mine", "pipe")[-2:] == ["20.00", "200.00"]
-    assert "index has no score; not measured: dhry2reg" in said.out
+    output = kdyno("report", "last", "--scoring", "kdyno")
+    assert output.status == 0
+    assert row(output.out, "stock", "pipe")[-2:] == ["10.00", "100.00"]
+    assert row(output.out, "mine", "pipe")[-2:] == ["20.00", "200.00"]
+    assert "index has no score; not measured: dhry2reg" in output.out
     # Of six passes the two worst go: (12440³ × 13000)^¼ = 12577.6; of mine's three one of the
     # two lowest: √(24880 × 26000) = 25433.8.
-    said = kdyno("report", "last", "--scoring", "unixbench")
-    assert row(said.out, "stock", "pipe")[-2:] == ["10.11", "100.00"]
-    assert row(said.out, "mine", "pipe")[-2:] == ["20.45", "202.21"]
-    assert "the worst third is dropped" in said.out
+    output = kdyno("report", "last", "--scoring", "unixbench")
+    assert row(output.out, "stock", "pipe")[-2:] == ["10.11", "100.00"]
+    assert row(output.out, "mine", "pipe")[-2:] == ["20.45", "202.21"]
+    assert "the worst third is dropped" in output.out
 
 
 @pytest.mark.slow
 def test_in_markdown_and_json(kdyno: Kdyno, tmp_path: Path) -> None:
     run_of(tmp_path / "runs")
-    said = kdyno("report", "last", "--scoring", "unixbench", "-f", "markdown")
-    assert "| pipe | 25.43 k loops/s | 20.45 | 202.21 |" in said.out
+    output = kdyno("report", "last", "--scoring", "unixbench", "-f", "markdown")
+    assert "| pipe | 25.43 k loops/s | 20.45 | 202.21 |" in output.out
     data = json.loads(kdyno("report", "last", "--scoring", "unixbench", "--json", "-").out)
     assert data["schema"] == 1 and data["scores"]["scoring"] == "unixbench"
     stock, mine = data["scores"]["tables"]
@@ -85,7 +85,7 @@ def test_in_markdown_and_json(kdyno: Kdyno, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suite", "options", "told"),
+    ("suite", "options", "message"),
     [
         ("unixbench", ("unixbensh",), "did you mean 'unixbench'?"),
         ("unixbench", ("kdyno", "-f", "csv"), "goes with the table, markdown and json, not csv"),
@@ -93,17 +93,17 @@ def test_in_markdown_and_json(kdyno: Kdyno, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_scored(
-    kdyno: Kdyno, tmp_path: Path, suite: str, options: tuple[str, ...], told: str
+    kdyno: Kdyno, tmp_path: Path, suite: str, options: tuple[str, ...], message: str
 ) -> None:
     run_of(tmp_path / "runs", suite)
     done = kdyno("report", "last", "--scoring", *options)
-    assert done.status == 2 and told in done.err and done.out == ""
+    assert done.status == 2 and message in done.err and done.out == ""
 
 
 def test_run_refuses_before_it_builds(kdyno: Kdyno, tmp_path: Path) -> None:
     file = experiment_file(tmp_path)
-    said = kdyno("run", file, "--scoring", "median")
-    assert said.status == 2 and "--scoring 'median' (allowed: kdyno, unixbench)" in said.err
+    output = kdyno("run", file, "--scoring", "median")
+    assert output.status == 2 and "--scoring 'median' (allowed: kdyno, unixbench)" in output.err
     file.write_text(file.read_text().replace('"unixbench"\ncases = ["pipe", "syscall"]', '"fio"'))
     assert "has an index" in kdyno("run", file, "--scoring", "kdyno").err
 
@@ -134,9 +134,9 @@ def test_passes_have_the_score_for_their_median(
 ) -> None:
     pairs = tuple((float(count), float(ns)) for count, ns in reps)
     whole = Sample(suite="s", case="c", score=scale, reps=pairs)
-    found = passes(whole, higher)
-    assert len(found) == len(reps)
-    assert statistics.median(found) == pytest.approx(scale)
+    result = passes(whole, higher)
+    assert len(result) == len(reps)
+    assert statistics.median(result) == pytest.approx(scale)
 
 
 def test_passes_of_a_case_without_repetitions() -> None:

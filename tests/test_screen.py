@@ -31,8 +31,8 @@ CALLS = re.compile(r"\b(?:print|echo|secho|write)\s*\(")
 """Whatever calls one of them has this in its text."""
 
 
-def clean(said: Said) -> str:
-    both = said.out + said.err
+def clean(message: Said) -> str:
+    both = message.out + message.err
     assert UNSAFE.findall(both) == [], both
     assert "Traceback" not in both
     return both
@@ -41,7 +41,7 @@ def clean(said: Said) -> str:
 @pytest.mark.slow
 def test_one_place_prints() -> None:
     package = data_root() / "src" / "kdyno"
-    found = {
+    results = {
         str(path.relative_to(package))
         for path in package.rglob("*.py")
         if CALLS.search(text := path.read_text("utf-8"))
@@ -49,7 +49,7 @@ def test_one_place_prints() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in PRINTERS
     }
     # The progress display draws itself; every text in it goes through report/plain.py.
-    assert found == {"verbs/output.py", "report/progress.py"}
+    assert results == {"verbs/output.py", "report/progress.py"}
 
 
 @pytest.fixture(autouse=True)
@@ -86,8 +86,13 @@ def run(tmp_path: Path) -> Path:
     path = stored(tmp_path / "runs", judged)
     with write_run(path) as writer:
         case = CaseInfo(suite=f"unixbench{EVIL}", case=f"pipe{EVIL}", unit="s", better="lower")
-        told = {"experiment": EVIL, "baseline": f"stock{EVIL}", "cases": (case,), "stopped": EVIL}
-        writer.save_manifest(open_run(path).manifest().model_copy(update=told))
+        message = {
+            "experiment": EVIL,
+            "baseline": f"stock{EVIL}",
+            "cases": (case,),
+            "stopped": EVIL,
+        }
+        writer.save_manifest(open_run(path).manifest().model_copy(update=message))
     named = path.with_name(f"{path.name}-\x1b[31m\x07evil\n")
     path.rename(named)
     return named
@@ -113,9 +118,9 @@ def run(tmp_path: Path) -> Path:
     ids=" ".join,
 )
 def test_a_hostile_run(kdyno: Kdyno, run: Path, words: tuple[str, ...]) -> None:
-    said = kdyno(*words)
-    assert said.out or said.err
-    clean(said)
+    printed = kdyno(*words)
+    assert printed.out or printed.err
+    clean(printed)
 
 
 def test_json_says_the_same_in_other_letters(kdyno: Kdyno, run: Path, tmp_path: Path) -> None:
@@ -132,8 +137,8 @@ def test_a_folder_whose_name_is_no_utf8(kdyno: Kdyno, tmp_path: Path) -> None:
     path = stored(tmp_path / "runs", verdict(effect("pipe", "faster", 1.05)))
     name = os.fsdecode(b"2026-\xff\xfe-run")
     path.rename(path.with_name(name))
-    said = kdyno("list", "runs", "--json", "-")
-    assert json.loads(said.out)["runs"][0]["run"] == name and said.out.isascii()
+    printed = kdyno("list", "runs", "--json", "-")
+    assert json.loads(printed.out)["runs"][0]["run"] == name and printed.out.isascii()
     assert "2026-" in clean(kdyno("list", "runs"))
     for words in (("report", name), ("report", "last", "-f", "html"), ("run", "--resume", name)):
         clean(kdyno(*words))
@@ -161,9 +166,9 @@ HOSTILE_TOML = (
 @pytest.mark.parametrize("text", HOSTILE_TOML, ids=range(len(HOSTILE_TOML)))
 @pytest.mark.parametrize("verb", ["build", "run", "check", "profile"])
 def test_a_hostile_experiment(kdyno: Kdyno, tmp_path: Path, verb: str, text: str) -> None:
-    said = kdyno(verb, experiment_file(tmp_path, text))
-    assert said.status in (1, 2)
-    assert "kdyno: " in clean(said)
+    printed = kdyno(verb, experiment_file(tmp_path, text))
+    assert printed.status in (1, 2)
+    assert "kdyno: " in clean(printed)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +196,9 @@ def test_a_hostile_experiment(kdyno: Kdyno, tmp_path: Path, verb: str, text: str
     ids=lambda words: " ".join(words).encode("unicode_escape").decode(),
 )
 def test_a_hostile_command_line(kdyno: Kdyno, words: tuple[str, ...]) -> None:
-    said = kdyno(*words)
-    assert said.status in (1, 2)
-    clean(said)
+    printed = kdyno(*words)
+    assert printed.status in (1, 2)
+    clean(printed)
 
 
 def test_a_line_that_is_drawn_over_itself(
@@ -204,9 +209,9 @@ def test_a_line_that_is_drawn_over_itself(
     line.end(EVIL)
     output.say(EVIL)
     output.show(f"a\tb\n  {EVIL}")
-    said = capsys.readouterr()
-    assert UNSAFE.findall(said.out + said.err) == []
-    assert said.out == "a\tb\n  redtxt  end\n"
+    message = capsys.readouterr()
+    assert UNSAFE.findall(message.out + message.err) == []
+    assert message.out == "a\tb\n  redtxt  end\n"
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     line = output.Line()
     line.show(EVIL, force=True)
@@ -233,8 +238,8 @@ def test_the_list_of_a_boot_that_died(kdyno: Kdyno, tmp_path: Path) -> None:
     """A run that was interrupted by what a guest said last."""
     path = stored(tmp_path / "runs", None, state="interrupted")
     with write_run(path) as writer:
-        told = {"stopped": f"interrupted: {EVIL}"}
-        writer.save_manifest(open_run(path).manifest().model_copy(update=told))
+        message = {"stopped": f"interrupted: {EVIL}"}
+        writer.save_manifest(open_run(path).manifest().model_copy(update=message))
     assert "interrupted: redtxt end" in clean(kdyno("list", "runs"))
     shutil.rmtree(path / "boots")
     (path / "manifest.json").write_text(f'{{"{EVIL.encode("unicode_escape").decode()}": ')

@@ -45,7 +45,7 @@ def test_loopback() -> None:
 
 
 def test_what_changes_gets_a_new_edition(server: SiteServer, ask: Asked, site: Path) -> None:
-    runs, stop, said = site.parent / "runs", threading.Event(), []
+    runs, stop, message = site.parent / "runs", threading.Event(), []
     built = iter([0, 1, 2, 2, 3])
 
     def build() -> str:
@@ -61,9 +61,9 @@ def test_what_changes_gets_a_new_edition(server: SiteServer, ask: Asked, site: P
     first = build()
     server.edition = first
     assert ask("/edition")[2].decode() == first
-    watch(server, build, 0.0, stop, said.append)
+    watch(server, build, 0.0, stop, message.append)
     assert ask("/edition")[2].decode() == server.edition != first
-    assert said == ["no space left"]
+    assert message == ["no space left"]
     assert len(re.findall(rb'href="runs/', ask("/")[2])) == 2
 
 
@@ -80,15 +80,15 @@ def test_a_port_in_use_is_told_with_the_way_out(
 ) -> None:
     port = server.server_address[1]
     runs = site.parent / "runs"
-    said = kdyno("serve", "--port", port, "--runs", runs)
-    assert said.status == 2 and f"port {port}: Address already in use" in said.err
-    assert "--port" in said.err and "Traceback" not in said.err
-    for words, told in (
+    output = kdyno("serve", "--port", port, "--runs", runs)
+    assert output.status == 2 and f"port {port}: Address already in use" in output.err
+    assert "--port" in output.err and "Traceback" not in output.err
+    for words, each in (
         (("--bind", "no.such.host.invalid"), "--bind 'no.such.host.invalid'"),
         (("--bind", "203.0.113.9", "--port", 0), "cannot listen on 203.0.113.9"),
     ):
         refused = kdyno("serve", "--runs", runs, *words)
-        assert refused.status == 2 and told in refused.err
+        assert refused.status == 2 and each in refused.err
     assert "no such folder" in kdyno("serve", "--runs", site / "nowhere").err
     assert kdyno("serve", "--port", 70000).status == 2
 
@@ -98,8 +98,8 @@ def test_a_cache_that_cannot_be_written_is_told_with_the_way_out(
 ) -> None:
     (tmp_path / "file").write_text("")  # as much in the way as a closed folder, for root too
     monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "file"))
-    said = kdyno("serve", "--port", 0, "--runs", site.parent / "runs")
-    assert said.status in (1, 2) and "KDYNO_CACHE names another cache folder" in said.err
+    output = kdyno("serve", "--port", 0, "--runs", site.parent / "runs")
+    assert output.status in (1, 2) and "KDYNO_CACHE names another cache folder" in output.err
 
 
 def test_a_port_beyond_the_last(site: Path) -> None:
@@ -131,12 +131,12 @@ def test_the_command_serves_until_it_is_ended(
         [sys.executable, "-c", code, *command], stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        told = process.stderr.readline()
-        if "Address already in use" in told:
+        message = process.stderr.readline()
+        if "Address already in use" in message:
             pytest.skip(f"{line}: its port is taken on this machine")
-        found = re.match(r"http://127\.0\.0\.1:(\d+)/", told)
-        assert found, told
-        connection = HTTPConnection("127.0.0.1", int(found[1]), timeout=10)
+        match = re.match(r"http://127\.0\.0\.1:(\d+)/", message)
+        assert match, message
+        connection = HTTPConnection("127.0.0.1", int(match[1]), timeout=10)
         connection.request("GET", f"/runs/{run.name}.html")
         assert b"Is mine faster?" in connection.getresponse().read()
         connection.close()

@@ -120,7 +120,7 @@ def test_names_of_runs(tmp_path: Path, run: Run, shared: Shared) -> None:
     assert pushed.name == f"{run.name}-{copy_of(second).facts.identity[:8]}"
     assert shared.push(second).name == pushed.name
     assert shared.push(odd).name == "my-run"
-    assert [it.name for it in shared.listed(Wanted())] == ["my-run", pushed.name, run.name]
+    assert [fact.name for fact in shared.listed(Wanted())] == ["my-run", pushed.name, run.name]
     assert shared.find(run.name).created == run.manifest().created
     assert shared.fetch(shared.find("my-run"), tmp_path / "cache").name == "my-run"
 
@@ -174,7 +174,7 @@ def test_which_runs(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPa
         (Wanted(experiment="100%_*"), names[2:]),
         (Wanted(experiment="1___*"), []),
     ):
-        assert [it.name for it in reversed(shared.listed(wanted))] == expected, wanted
+        assert [fact.name for fact in reversed(shared.listed(wanted))] == expected, wanted
     assert shared.find(names[0]).name == names[0]
     with pytest.raises(UsageError, match="several runs match"):
         shared.find("nightly")
@@ -204,7 +204,7 @@ def test_a_run_on_several_machines_is_found_by_each(tmp_path: Path, shared: Shar
             (name, host["cpu_model"]) for name, host in hosts.items()
         ]
     for cpu, names in (("intel xeon", [run.name]), ("AMD EPYC", [run.name]), ("AMD", [])):
-        assert [it.name for it in shared.listed(Wanted(cpu=cpu))] == names
+        assert [fact.name for fact in shared.listed(Wanted(cpu=cpu))] == names
         assert [entry.name for entry in entries(tmp_path / "runs", Wanted(cpu=cpu))] == names
 
 
@@ -222,7 +222,9 @@ def test_rows_are_what_the_folders_say(tmp_path: Path, shared: Shared) -> None:
     of_mine = select(SAMPLES).where(SAMPLES.c.case == "pipe", SAMPLES.c.variant == "mine")
     with reading(shared._engine, shared.address) as connection:
         row = connection.execute(of_mine.order_by(SAMPLES.c.run)).first()
-    boots = [it for it in runs[0].boots() if isinstance(it, BootRecord) and it.variant == "mine"]
+    boots = [
+        boot for boot in runs[0].boots() if isinstance(boot, BootRecord) and boot.variant == "mine"
+    ]
     assert row is not None and row.blocks == list(range(7))
     assert row.scores == [boot.samples[0].score for boot in boots]
 
@@ -266,8 +268,8 @@ def test_an_odd_row_keeps_no_other_run_from_being_shown(
     assert [fact.name for fact in rows.facts] == [well.name, run.name]
     kept = {fact.name: len(rows.scores.get(fact.identity, ())) for fact in rows.facts}
     assert kept == {well.name: 4, run.name: ODD_ROWS[command]}
-    for it in rows.facts:
-        page = of_rows(it, rows.kernels[it.identity], rows.scores.get(it.identity, ()))
+    for one in rows.facts:
+        page = of_rows(one, rows.kernels[one.identity], rows.scores.get(one.identity, ()))
         assert json.dumps(asdict(page), allow_nan=False)
     assert (rows.facts[1].state == "damaged") == of_run
 
@@ -284,8 +286,8 @@ def test_a_file_of_sqlite_holds_anything_in_any_column(
         base.execute(f"UPDATE runs SET {column} = {value}")
         base.commit()
     with suppress(KdynoError):
-        for it in own.listed(Wanted()):
-            own.fetch(it, tmp_path / "cache")
+        for fact in own.listed(Wanted()):
+            own.fetch(fact, tmp_path / "cache")
 
 
 def test_many_boots_are_several_parts(

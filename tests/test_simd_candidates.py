@@ -54,8 +54,8 @@ def first_forms(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     sources = [path for path in sorted(bench.FOLDER.glob("*.c")) if path.name != "lab.c"]
     line = ["gcc", f"-I{bench.FOLDER}", "-o", str(folder / "prints"), str(folder / "main.c")]
     subprocess.run([*line, *map(str, sources)], check=True)
-    said = subprocess.run([folder / "prints"], check=True, stdout=subprocess.PIPE, text=True)
-    return [bytes.fromhex(text) for text in said.stdout.split()]
+    output = subprocess.run([folder / "prints"], check=True, stdout=subprocess.PIPE, text=True)
+    return [bytes.fromhex(text) for text in output.stdout.split()]
 
 
 def crc32c(data: bytes) -> int:
@@ -68,7 +68,7 @@ def crc32c(data: bytes) -> int:
 
 
 def checksum(data: bytes) -> int:
-    total: int = sum(it[0] for it in struct.iter_unpack("<H", data))
+    total: int = sum(each[0] for each in struct.iter_unpack("<H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total

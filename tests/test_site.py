@@ -51,8 +51,8 @@ def checked(site: Path) -> dict[str, Page]:
             if part and link.get("class") != "skip":
                 assert f'id="{part}"' in goal.read_text("utf-8")
         assert not {"img", "link", "iframe", "base"} & {name for name, _ in page.elements}
-        assert not [it for _, it in page.elements if any(k[:2] == "on" for k in it)]
-        assert [it for it in page.all("script") if "src" in it] == []
+        assert not [element for _, element in page.elements if any(k[:2] == "on" for k in element)]
+        assert [element for element in page.all("script") if "src" in element] == []
         policy = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
         assert (policy[0]["content"] or "").startswith("default-src 'none'")
     return pages
@@ -102,14 +102,14 @@ def test_runs_of_every_state_are_listed_with_the_reason(runs: Path, tmp_path: Pa
     (runs / "not a run").mkdir()
     with create_run(runs, "", good.manifest().model_copy(update={"state": "running"})) as writer:
         build_site(runs, tmp_path / "site")
-        found = {row: row for row in rows(tmp_path / "site")}
+        results = {row: row for row in rows(tmp_path / "site")}
     pages = checked(tmp_path / "site")
 
     def row(name: str) -> str:
-        (one,) = [it for it in found if name in it]
+        (one,) = [each for each in results if name in each]
         return one
 
-    assert len(found) == 9
+    assert len(results) == 9
     for run, state, reason in (
         (broken.name, "damaged", "manifest.json: damaged"),
         (later.name, "schema 0", "written in schema 0, this kdyno reads 1"),
@@ -162,7 +162,7 @@ def test_a_run_whose_writer_is_gone_is_looked_at_again(runs: Path, tmp_path: Pat
         build_site(runs, tmp_path / "site")
         assert any(">running</span>" in row for row in rows(tmp_path / "site"))
     build_site(runs, tmp_path / "site")
-    (row,) = [it for it in rows(tmp_path / "site") if writer.run.name in it]
+    (row,) = [row for row in rows(tmp_path / "site") if writer.run.name in row]
     assert ">interrupted</span>" in row
 
 
@@ -196,35 +196,41 @@ def test_many_runs_are_made_by_several_processes(
 @pytest.mark.slow
 @pytest.mark.skipif(not changepoints.available(), reason="no ruptures: pip install ruptures")
 def test_history_marks_the_change_and_the_kernels_on_its_sides(runs: Path, tmp_path: Path) -> None:
-    found = weeks(runs, [1.0] * 9 + [0.9] * 7)
+    weekly = weeks(runs, [1.0] * 9 + [0.9] * 7)
     build_site(runs, tmp_path / "site")
     pages = checked(tmp_path / "site")
-    series = series_of([summarize(run)[0] for run in found])
-    about = [(it.score.case, it.score.variant, it.measure, len(it.marks)) for it in series]
+    series = series_of([summarize(run)[0] for run in weekly])
+    about = [
+        (line.score.case, line.score.variant, line.measure, len(line.marks)) for line in series
+    ]
     assert about == [
         (case, variant, measure, 16)
         for case in ("pipe", "read")
         for variant, measure in (("stock", "score"), ("mine", "score"), ("mine", "effect"))
     ]
-    for it in series:
-        if it.measure == "effect":
-            assert it.changes == ()
+    for one in series:
+        if one.measure == "effect":
+            assert one.changes == ()
             continue
-        (change,) = it.changes
-        assert change.at.run.name == found[9].name and change.before.run.name == found[8].name
+        (change,) = one.changes
+        assert change.at.run.name == weekly[9].name and change.before.run.name == weekly[8].name
         assert change.ratio == pytest.approx(0.9, rel=0.01)
-        assert change.word == ("slower" if it.score.case == "pipe" else "faster")
+        assert change.word == ("slower" if one.score.case == "pipe" else "faster")
         assert (change.before.kernel.version, change.at.kernel.version) == ("7.0.0", "7.9.0")
     page = pages["history/nightly.html"]
-    dots = [it["d"] or "" for it in page.all("path", **{"class": "dots variant"})]
+    dots = [element["d"] or "" for element in page.all("path", **{"class": "dots variant"})]
     assert [dot.count("M") for dot in dots] == [16] * 6
-    assert [it["d"].count("M") for it in page.all("path", **{"class": "change"})] == [1] * 4  # type: ignore[union-attr]
-    assert [it["d"].count("M") for it in page.all("path", **{"class": "kernel"})] == [1] * 6  # type: ignore[union-attr]
+    assert [element["d"].count("M") for element in page.all("path", **{"class": "change"})] == [
+        1
+    ] * 4  # type: ignore[union-attr]
+    assert [element["d"].count("M") for element in page.all("path", **{"class": "kernel"})] == [
+        1
+    ] * 6  # type: ignore[union-attr]
     text = (tmp_path / "site" / "history" / "nightly.html").read_text()
     assert text.count("7.0.0 → 7.9.0") == 4 and "PELT" in text
-    command = f"kdyno compare {found[8].name} {found[9].name}"
+    command = f"kdyno compare {weekly[8].name} {weekly[9].name}"
     assert text.count(f"<code>{command}</code>") == text.count(f"{command} --variant mine") == 2
-    assert [len(it["points"]) for it in site_data_of(text)["series"]] == [16] * 6
+    assert [len(each["points"]) for each in site_data_of(text)["series"]] == [16] * 6
 
 
 def site_data_of(text: str) -> Any:
@@ -232,11 +238,11 @@ def site_data_of(text: str) -> Any:
 
 
 def test_other_machines_and_other_work_are_series_of_their_own(runs: Path) -> None:
-    known = [
-        summarize(it)[0]
-        for it in (small(runs), small(runs, 1, cpu="Another"), small(runs, 2, work="size 1"))
+    expected = [
+        summarize(each)[0]
+        for each in (small(runs), small(runs, 1, cpu="Another"), small(runs, 2, work="size 1"))
     ]
-    counts = [len(it.marks) for it in series_of(known) if it.score.variant == "stock"]
+    counts = [len(each.marks) for each in series_of(expected) if each.score.variant == "stock"]
     assert counts == [1] * 6
 
 
@@ -261,7 +267,7 @@ def test_hostile_names_and_contents_stay_text(runs: Path, tmp_path: Path) -> Non
     assert len(rows(tmp_path / "site")) == 6
     assert len(pages) == 2 + 5 + 1
     for name, page in pages.items():
-        kinds = [it.get("type") for it in page.all("script")]
+        kinds = [element.get("type") for element in page.all("script")]
         assert kinds in ([None], ["application/json", None]), name
     assert not [path for path in (tmp_path / "site").rglob("*") if not path.name.isascii()]
     assert len({page_name(name) for name in names}) == 6
@@ -317,19 +323,19 @@ def test_folders_that_cannot_be_a_site(runs: Path, tmp_path: Path) -> None:
 def test_the_command(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
     stored(runs, verdict(FASTER))
     site = tmp_path / "site"
-    said = kdyno("report", "--all", "-o", site, "--json", "-")
-    assert said.status == 0 and "index.html (1 of 1 runs drawn again)" in said.err
-    facts = json.loads(said.out)
+    output = kdyno("report", "--all", "-o", site, "--json", "-")
+    assert output.status == 0 and "index.html (1 of 1 runs drawn again)" in output.err
+    facts = json.loads(output.out)
     assert (facts["runs"], facts["made"], facts["kept"]) == (1, 1, 0)
     assert (site / "index.html").is_file()
-    for words, told in (
+    for words, each in (
         (("report", "--all"), "name it with -o"),
         (("report", "last", "--all", "-o", site), "RUN goes with one run"),
         (("report", "--all", "-f", "html", "-o", site), "-f goes with one run"),
         (("report",), "which run?"),
     ):
         refused = kdyno(*words)
-        assert refused.status == 2 and told in refused.err
+        assert refused.status == 2 and each in refused.err
 
 
 def test_a_report_that_cannot_be_drawn_takes_no_other_away(
@@ -348,7 +354,7 @@ def test_a_report_that_cannot_be_drawn_takes_no_other_away(
     monkeypatch.setattr(page, "_page_data", breaks)
     build_site(runs, tmp_path / "site")
     checked(tmp_path / "site")
-    (row,) = [it for it in rows(tmp_path / "site") if bad.name in it]
+    (row,) = [row for row in rows(tmp_path / "site") if bad.name in row]
     assert "could not be made: ZeroDivisionError: &lt;b&gt;" in row
     assert (tmp_path / "site" / "runs" / f"{good.name}.html").is_file()
     assert isinstance(good, Run)

@@ -64,12 +64,12 @@ def test_a_job_has_a_node_for_itself(cluster: slurm.Cluster) -> None:
 def test_jobs_that_end_well_and_badly(
     cluster: slurm.Cluster, engine: Engine, tmp_path: Path
 ) -> None:
-    good = [["sh", "-c", f"echo $SLURMD_NODENAME >{tmp_path}/{it}"] for it in range(3)]
+    good = [["sh", "-c", f"echo $SLURMD_NODENAME >{tmp_path}/{number}"] for number in range(3)]
     bad = ["sh", "-c", "echo the disk is full >&2; exit 3"]
     jobs = given(engine, *good, bad)
     *fine, failed = ended(cluster, engine, *jobs)
     assert fine == ["", "", ""] and {job.node for job in jobs} <= set(slurm.NODES)
-    assert {(tmp_path / str(it)).read_text().strip() for it in range(3)} <= set(slurm.NODES)
+    assert {(tmp_path / str(number)).read_text().strip() for number in range(3)} <= set(slurm.NODES)
     assert "the disk is full" in failed and "exit status 3" in failed
 
 
@@ -146,16 +146,16 @@ def doctor(cluster: slurm.Cluster, folder: Path, *words: str, **more: str) -> di
     environment = {"KDYNO_CACHE": str(folder / "cache"), "KDYNO_RUNS": str(folder), **environment}
     command = [sys.executable, "-m", "kdyno", "doctor", "--on", "slurm:lab", "--json", "-", *words]
     done = subprocess.run(command, env=environment, capture_output=True, timeout=slurm.LIMIT_S)
-    found: dict[str, Any] = json.loads(done.stdout)
-    assert done.returncode == (0 if found["ok"] else 1), done.stderr
-    return found
+    data: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == (0 if data["ok"] else 1), done.stderr
+    return data
 
 
 def test_doctor_asks_every_node(cluster: slurm.Cluster, tmp_path: Path) -> None:
-    found = doctor(cluster, tmp_path)
-    assert [it["node"] for it in found["nodes"]] == list(slurm.NODES)
-    assert [it["problems"] for it in found["nodes"]] == [[], []]
-    assert {it["cpus"] for it in found["nodes"]} == {1} and found["notes"] == []
+    report = doctor(cluster, tmp_path)
+    assert [each["node"] for each in report["nodes"]] == list(slurm.NODES)
+    assert [each["problems"] for each in report["nodes"]] == [[], []]
+    assert {each["cpus"] for each in report["nodes"]} == {1} and report["notes"] == []
     # A job has said all before Slurm, on a busy machine, knows that it has ended.
     cluster.wait("the queue to be empty", lambda: cluster.do("squeue", "-h") == "")
 
@@ -170,11 +170,11 @@ def test_doctor_tells_of_a_cache_that_nodes_do_not_share(
     )
     cluster.do("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
     try:
-        found = doctor(cluster, tmp_path)
+        report = doctor(cluster, tmp_path)
     finally:
         cluster.do("scontrol", "update", "nodename=n2", "state=resume")
-    assert found["nodes"][1]["problems"][0].startswith("Slurm says it is drain")
-    assert found["nodes"][0]["problems"] == [
+    assert report["nodes"][1]["problems"][0].startswith("Slurm says it is drain")
+    assert report["nodes"][0]["problems"] == [
         f"the cache {tmp_path / 'cache'} is another folder there: {tmp_path / 'other'}"
     ]
 

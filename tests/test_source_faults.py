@@ -70,17 +70,17 @@ def test_a_fetch_killed_anywhere_leaves_nothing_that_is_used(
             assert step > 2  # it was killed at least twice before it told everything
             break
         assert done.returncode == -signal.SIGKILL, done.stderr
-        found = got(source, cache)
-        assert found.manifest() == whole
-        assert [entry.name for entry in (cache / "trees").iterdir()] == [found.path.parent.name]
+        trees = got(source, cache)
+        assert trees.manifest() == whole
+        assert [entry.name for entry in (cache / "trees").iterdir()] == [trees.path.parent.name]
     else:
         pytest.fail("the fetch never ended")
 
 
 def test_a_tree_without_its_record_is_made_again(tree: Path, cache: Path) -> None:
-    found = got(f"path:{tree}", cache)
-    (found.path.parent / "tree.json").write_text("{")
-    (found.path / "lib/sort.c").unlink()
+    trees = got(f"path:{tree}", cache)
+    (trees.path.parent / "tree.json").write_text("{")
+    (trees.path / "lib/sort.c").unlink()
     again = got(f"path:{tree}", cache)
     assert (again.path / "lib/sort.c").is_file()
 
@@ -97,12 +97,12 @@ def test_two_fetches_of_one_source_wait_for_each_other(
             if line.startswith("unpacking"):
                 break
         with subprocess.Popen(argv, **pipes) as second:  # type: ignore[call-overload]
-            told = []
+            messages = []
             for line in second.stdout:
-                told.append(line)
+                messages.append(line)
                 if line.startswith("waiting"):
                     break
-            assert f"another kdyno (process {first.pid}) is fetching tar-" in told[-1]
+            assert f"another kdyno (process {first.pid}) is fetching tar-" in messages[-1]
             first.stdin.write("\n" * 50)
             first.stdin.close()
             rest = second.stdout.read()

@@ -83,19 +83,19 @@ def test_sources_that_cannot_be_are_refused(text: str, message: str) -> None:
 def test_tar(tmp_path: Path, tree: Path, cache: Path, suffix: str) -> None:
     need(*{"tar.zst": ["zstd"], "tar.bz2": ["bzip2"]}.get(suffix, []))
     file = make_tar(tree, tmp_path / f"x.{suffix}")
-    found = got(f"tar:{file}", cache)
-    assert found.version == "7.3.4"
-    assert (found.path / "lib/sort.c").read_text() == (tree / "lib/sort.c").read_text()
-    assert (found.path / "scripts/run.sh").stat().st_mode & 0o777 == 0o755
-    assert (found.path / "lib/sort.c").stat().st_mtime == CANONICAL_MTIME_S
-    manifest = found.manifest()
+    trees = got(f"tar:{file}", cache)
+    assert trees.version == "7.3.4"
+    assert (trees.path / "lib/sort.c").read_text() == (tree / "lib/sort.c").read_text()
+    assert (trees.path / "scripts/run.sh").stat().st_mode & 0o777 == 0o755
+    assert (trees.path / "lib/sort.c").stat().st_mtime == CANONICAL_MTIME_S
+    manifest = trees.manifest()
     assert len(manifest) == 12
     assert manifest["scripts/run.sh"].endswith(" 755")
     assert manifest["lib/link.h"].endswith(" link")
     assert manifest["lib/empty.h"].split()[0] == "cae66941d9efbd404e4d88758ea67670"
     file.touch()
     texts: list[str] = []
-    assert got(f"tar:{file}", cache, texts) == found
+    assert got(f"tar:{file}", cache, texts) == trees
     assert not [text for text in texts if text.startswith("unpacking")]
 
 
@@ -103,9 +103,9 @@ def test_all_kinds_give_one_manifest(tmp_path: Path, tree: Path, cache: Path) ->
     trees = [got(f"tar:{make_tar(tree, tmp_path / 'x.tar')}", cache), got(f"path:{tree}", cache)]
     make_repository(tree)
     trees += [got(f"git:{tree}", cache), got(f"path:{tree}", cache)]
-    assert [found.manifest() for found in trees[1:]] == [trees[0].manifest()] * 3
+    assert [each.manifest() for each in trees[1:]] == [trees[0].manifest()] * 3
     assert trees[1].digest == trees[3].digest
-    assert len({found.digest for found in trees}) == 3
+    assert len({one.digest for one in trees}) == 3
 
 
 def test_an_archive_without_a_top_folder(tmp_path: Path, tree: Path, cache: Path) -> None:
@@ -122,10 +122,10 @@ def revision(tree: Path, name: str) -> str:
 def test_git_takes_any_ref_and_only_what_is_committed(tree: Path, cache: Path) -> None:
     commit = make_repository(tree)
     (tree / "lib/sort.c").write_text("changed\n")
-    found = [got(f"git:{tree}{ref}", cache) for ref in ("", "#main", "#v7.3.4", f"#{commit[:10]}")]
-    assert len({one.path for one in found}) == 1
-    assert "changed" not in (found[0].path / "lib/sort.c").read_text()
-    assert found[0].digest == revision(tree, "HEAD^{tree}")
+    trees = [got(f"git:{tree}{ref}", cache) for ref in ("", "#main", "#v7.3.4", f"#{commit[:10]}")]
+    assert len({one.path for one in trees}) == 1
+    assert "changed" not in (trees[0].path / "lib/sort.c").read_text()
+    assert trees[0].digest == revision(tree, "HEAD^{tree}")
     with pytest.raises(UsageError, match=r"no branch, tag or commit 'nowhere'\. .*: main, v7"):
         got(f"git:{tree}#nowhere", cache)
 
@@ -138,10 +138,10 @@ def test_git_url(tree: Path, cache: Path, ref: str) -> None:
         with pytest.raises(UsageError, match="the repository has no"):
             got(source, cache)
         return
-    found = got(source, cache)
-    assert found.version == "7.3.4"
+    trees = got(source, cache)
+    assert trees.version == "7.3.4"
     tree.rename(tree.with_name("gone"))  # what was fetched once needs no network
-    assert got(source, cache) == found
+    assert got(source, cache) == trees
     with pytest.raises((ToolError, UsageError)):
         got(source, cache, refresh=True)
 
@@ -249,10 +249,10 @@ def site(tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def test_a_release_is_verified_unpacked_and_then_needs_no_network(site: Path, cache: Path) -> None:
-    found = got("kernel.org:7.3.4", cache)
-    assert found.version == "7.3.4"
+    trees = got("kernel.org:7.3.4", cache)
+    assert trees.version == "7.3.4"
     count = len(Site.requests)
-    assert got("kernel.org:7.3.4", cache, refresh=True) == found
+    assert got("kernel.org:7.3.4", cache, refresh=True) == trees
     assert len(Site.requests) == count
 
 

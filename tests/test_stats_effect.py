@@ -158,37 +158,39 @@ def test_holm_levels_reject_what_holm_rejects(p: list[float]) -> None:
 
 
 # Sixteenths, so that there are ties and zeros, and doubles of any size.
-TIED = arrays(np.int64, st.integers(1, 40), elements=st.integers(-30, 30)).map(lambda it: it / 16)
+TIED = arrays(np.int64, st.integers(1, 40), elements=st.integers(-30, 30)).map(
+    lambda value: value / 16
+)
 ANY = arrays(np.float64, st.integers(1, 40), elements=st.floats(-2.0, 2.0))
 
 
 @pytest.mark.slow
 @given(st.one_of(TIED, ANY))
 def test_averages_that_are_counted_are_those_that_are_made(differences: Floats) -> None:
-    made, counted = ranked(differences, 0.9), ranked_by_counting(differences, 0.9)
-    assert counted[0] == pytest.approx(made[0], rel=1e-12, abs=1e-15)
-    assert (counted[1] is None) == (made[1] is None)
-    assert counted[1] is None or counted[1] == pytest.approx(made[1], rel=1e-12, abs=1e-15)
-    assert counted[2] == made[2]
+    result, counted = ranked(differences, 0.9), ranked_by_counting(differences, 0.9)
+    assert counted[0] == pytest.approx(result[0], rel=1e-12, abs=1e-15)
+    assert (counted[1] is None) == (result[1] is None)
+    assert counted[1] is None or counted[1] == pytest.approx(result[1], rel=1e-12, abs=1e-15)
+    assert counted[2] == result[2]
 
 
 def test_an_effect_is_the_same_on_both_sides_of_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = np.random.default_rng(1).normal(0.003, 0.02, 700)
-    made = effect_of_differences(differences)
+    result = effect_of_differences(differences)
     assert ranked_by_counting(differences[:5], 0.95)[1] is None
     monkeypatch.setattr(effects, "MANY", 100)
     counted = effect_of_differences(differences)
     for name in ("ratio", "lo", "hi", "p_value", "mean_ratio", "mean_lo"):
-        assert getattr(counted, name) == pytest.approx(getattr(made, name), rel=1e-12), name
+        assert getattr(counted, name) == pytest.approx(getattr(result, name), rel=1e-12), name
 
 
 def test_5000_pairs_take_little_memory() -> None:
     differences = np.random.default_rng(2).normal(0.001, 0.02, 5 * MANY)
     tracemalloc.start()
-    found = effect_of_differences(differences)
+    effect = effect_of_differences(differences)
     _, most_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most_bytes < 5e6
-    assert found.n == 5000 and found.lo is not None and found.hi is not None
-    assert found.lo < math.exp(0.001) < found.hi
-    assert found.half_width == pytest.approx(1.96 * 0.02 / math.sqrt(5000), rel=0.1)
+    assert effect.n == 5000 and effect.lo is not None and effect.hi is not None
+    assert effect.lo < math.exp(0.001) < effect.hi
+    assert effect.half_width == pytest.approx(1.96 * 0.02 / math.sqrt(5000), rel=0.1)

@@ -36,12 +36,12 @@ def test_the_location_is_the_median_of_all_pairwise_means() -> None:
 def test_the_two_levels_are_told_apart() -> None:
     rng = np.random.default_rng(2)
     groups = [0.004 * rng.standard_normal() + 0.02 * rng.standard_normal(50) for _ in range(400)]
-    found = spread(groups)
-    assert found is not None
-    assert found.within == pytest.approx(0.02, rel=0.1)
-    assert found.between == pytest.approx(0.004, rel=0.2)
-    assert found.of_value == pytest.approx(math.hypot(0.004, 0.02 * 1.023 / 50**0.5), rel=0.15)
-    assert found.rounds == 50
+    spreads = spread(groups)
+    assert spreads is not None
+    assert spreads.within == pytest.approx(0.02, rel=0.1)
+    assert spreads.between == pytest.approx(0.004, rel=0.2)
+    assert spreads.of_value == pytest.approx(math.hypot(0.004, 0.02 * 1.023 / 50**0.5), rel=0.15)
+    assert spreads.rounds == 50
     assert spread(groups[:3]) is None
     # Where tails are heavy: by 1.047 × MAD² ÷ rounds it was 0.0036.
     rng = np.random.default_rng(8)
@@ -52,13 +52,13 @@ def test_the_two_levels_are_told_apart() -> None:
 
 def test_the_best_number_of_rounds_is_that_of_kalibera_and_jones() -> None:
     rng = np.random.default_rng(3)
-    found = spread(
+    spreads = spread(
         [0.01 * rng.standard_normal() + 0.03 * rng.standard_normal(30) for _ in range(99)]
     )
-    assert found is not None
-    assert found.error * found.rounds**0.5 == pytest.approx(0.03 * 1.023, rel=0.1)
-    expected = math.sqrt(0.5 / 0.032 * found.rounds) * found.error / found.between
-    assert best_rounds(found, 0.5, 0.032) == pytest.approx(expected)
+    assert spreads is not None
+    assert spreads.error * spreads.rounds**0.5 == pytest.approx(0.03 * 1.023, rel=0.1)
+    expected = math.sqrt(0.5 / 0.032 * spreads.rounds) * spreads.error / spreads.between
+    assert best_rounds(spreads, 0.5, 0.032) == pytest.approx(expected)
     alike = spread([0.03 * rng.standard_normal(30) * 0 + rng.standard_normal(30)] * 5)
     assert alike is not None and alike.between == 0
     assert best_rounds(alike, 0.5, 0.032) == math.inf
@@ -81,11 +81,11 @@ def test_false_alarms_and_coverage_hold_on_made_up_machines(noise: object) -> No
     plan = simulate.Plan(variants=3, precision=1e-9, max_blocks=20)
     both = [group_values(rng, noise, 20, 4, 20, 2) for _ in range(300)]  # type: ignore[arg-type]
     ratios = np.stack([values for values, _ in both])
-    weights = np.stack([[precisions(*row) for row in zip(*it, strict=True)] for it in both])
-    made = simulate.measure(ratios, plan, weights=weights)
+    weights = np.stack([[precisions(*row) for row in zip(*each, strict=True)] for each in both])
+    result = simulate.measure(ratios, plan, weights=weights)
     # 300 experiments: three standard errors beyond 5 % and below 95 %.
-    assert made.moved.any(axis=1).mean() <= 0.088
-    assert made.covered.mean() >= 0.935
+    assert result.moved.any(axis=1).mean() <= 0.088
+    assert result.covered.mean() >= 0.935
 
 
 def test_a_group_counts_by_its_own_error_and_not_by_an_accident_of_it() -> None:
@@ -116,8 +116,8 @@ def test_the_reported_spread_between_groups_is_the_true_one() -> None:
     rng = np.random.default_rng(12)
     boots = Noise("boots", turn=0.01, boot=0.003)
     rows = [group_values(rng, boots, 24, 2, 24) for _ in range(60)]
-    found = [between(values[0], off[0]) for values, off in rows]
-    assert np.sqrt(np.mean(np.square(found))) == pytest.approx(0.003 * 2**0.5, rel=0.1)
+    results = [between(values[0], off[0]) for values, off in rows]
+    assert np.sqrt(np.mean(np.square(results))) == pytest.approx(0.003 * 2**0.5, rel=0.1)
 
 
 @pytest.mark.slow

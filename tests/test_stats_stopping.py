@@ -41,7 +41,7 @@ def test_stops_at_a_look_when_every_width_is_small(
 
 
 def test_minimum_and_looks() -> None:
-    assert [minimum_blocks(asked) for asked in (1, 6, 20)] == [6, 6, 20]
+    assert [minimum_blocks(each) for each in (1, 6, 20)] == [6, 6, 20]
     assert minimum_blocks() == 10
     assert [n for n in range(15) if is_look(n, 9)] == [9, 11, 13]
     predicted = [enough([effect(0.001, n)], n, 0.005).predicted_blocks for n in (6, 11)]
@@ -87,17 +87,17 @@ def test_simulator_and_real_functions_are_one_rule() -> None:
                 break
         assert outcome.blocks[index] == blocks
         judged = judge([Claim(each[:blocks], "higher") for each in experiment])
-        held = [(it.effect.lo or 2.0) <= 1.0 <= (it.effect.hi or 0.0) for it in judged]
+        held = [(each.effect.lo or 2.0) <= 1.0 <= (each.effect.hi or 0.0) for each in judged]
         assert held == list(outcome.covered[index])
         moved = [each.word in ("faster", "slower") for each in judged]
         assert moved == list(outcome.moved[index])
-        same = [it.word == "equivalent" or it.equivalent_too for it in judged]
+        same = [each.word == "equivalent" or each.equivalent_too for each in judged]
         assert same == list(outcome.equivalent[index])
         shifted = experiment[:, :blocks].copy()
         shifted[index % len(shifted)] += shift
         judged = judge([Claim(each, "higher") for each in shifted])
-        found = judged[index % len(shifted)].word == "faster"
-        assert found == outcome.found[0][index]
+        result = judged[index % len(shifted)].word == "faster"
+        assert result == outcome.found[0][index]
 
 
 def test_a_constant_ratio_changes_neither_stop_nor_coverage() -> None:

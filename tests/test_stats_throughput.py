@@ -76,29 +76,29 @@ def test_blocks_without_a_sum_and_counts_are_left_alone() -> None:
     before = judge(claims)
     sums = [np.where(np.arange(24) < 12, claims[0].log_ratios, np.nan), np.zeros(8)]
     judged, _ = judge_sums(claims, before, sums)
-    assert [it for it, _ in judged] == before
+    assert [each for each, _ in judged] == before
     assert judged[0][1] is not None and judged[0][1].judgement.effect.n == 12
     assert judged[1][1] is None
-    assert judge_sums(claims, before, [np.empty(0)] * 2)[0] == [(it, None) for it in before]
+    assert judge_sums(claims, before, [np.empty(0)] * 2)[0] == [(each, None) for each in before]
 
 
 def test_quantiles_are_judged_in_the_family_of_the_tails() -> None:
     claims = [Claim(scatter(0.0, 0.002, 1), "higher")]
     tails = [Claim(scatter(0.3, 0.05, 2), "lower"), Claim(scatter(0.0, 0.05, 3), "lower")]
-    _, found = judge_sums(claims, judge(claims), [claims[0].log_ratios], tails)
-    assert [it.word for it in found] == ["slower", "inconclusive"]
+    _, result = judge_sums(claims, judge(claims), [claims[0].log_ratios], tails)
+    assert [each.word for each in result] == ["slower", "inconclusive"]
     # A tenth of alpha for all of them: wider than alone.
-    alone, among = judge([tails[0]])[0], found[0]
+    alone, among = judge([tails[0]])[0], result[0]
     assert alone.lo is not None and among.lo is not None and among.lo < alone.lo
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cost", COSTS[1:3], ids=lambda cost: cost.name)
 def test_a_cost_of_one_turn_in_twenty_is_named(cost: object) -> None:
-    said = shares(NOISES[0], cost, 24, 200, 1)  # type: ignore[arg-type]
-    assert said.before > 0.95  # what kdyno said before it had a sum
-    assert said.named >= 0.95 and said.slower >= 0.95 and said.equivalent == 0
-    assert said.false_words <= 0.06 and said.others > 0.95
+    message = shares(NOISES[0], cost, 24, 200, 1)  # type: ignore[arg-type]
+    assert message.before > 0.95  # what kdyno said before it had a sum
+    assert message.named >= 0.95 and message.slower >= 0.95 and message.equivalent == 0
+    assert message.false_words <= 0.06 and message.others > 0.95
 
 
 def every_twentieth(variant: str, _case: str, _now_s: float) -> float:
@@ -111,12 +111,12 @@ def every_twentieth(variant: str, _case: str, _now_s: float) -> float:
 def judged(
     rule: Rule, runs: Path, busy: bool = False, boots: int = 24, way: str = "turns"
 ) -> Verdict:
-    made = bench(rule, variants=("stock", "mine"), max_boots=boots)
-    assert isinstance(made.machine, FakeMachine)
+    setup = bench(rule, variants=("stock", "mine"), max_boots=boots)
+    assert isinstance(setup.machine, FakeMachine)
     if busy:
         # A turn that is twice as long is interrupted by others; what it takes is CPU time.
-        made.machine.waits = lambda now_s: 0.01 if int(now_s * 997) % 3 == 0 else 0.0
-    run, _ = measured(made, runs, way)
+        setup.machine.waits = lambda now_s: 0.01 if int(now_s * 997) % 3 == 0 else 0.0
+    run, _ = measured(setup, runs, way)
     return worded(verdict_of(run, Question.of(run.manifest()), ""))
 
 
@@ -137,7 +137,7 @@ def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> Non
     assert effect.throughput.ratio == pytest.approx(1 / 1.05, abs=0.04)
     assert effect.throughput.tail and effect.throughput.decides
     assert effect.verdict == "slower" and not effect.equivalent_too
-    (flag,) = [it for it in verdict.flags if it.kind == "tail"]
+    (flag,) = [flag for flag in verdict.flags if flag.kind == "tail"]
     assert (flag.variant, flag.case) == ("mine", PIPE.name)
     assert "far slower than the others" in flag.text
     assert "in sum" in verdict.answer and "mine is slower than stock in pipe" in verdict.answer
@@ -146,8 +146,8 @@ def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> Non
     summary = exporters.markdown(verdict)
     assert "by summed times" in summary and "tail:" in summary
     assert '<failure message="slower' in exporters.junit(verdict)
-    ((shown,),) = (group.effects for group in groups(verdict))
-    assert shown.ratio == effect.throughput.ratio and effects.interval(shown).text
+    ((tables,),) = (group.effects for group in groups(verdict))
+    assert tables.ratio == effect.throughput.ratio and effects.interval(tables).text
     assert Verdict.from_json(verdict.to_json()) == verdict
 
 

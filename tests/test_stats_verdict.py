@@ -108,12 +108,12 @@ def test_fifty_effects_in_eleven_blocks_are_decided() -> None:
     }
     judged = dict(zip(claims, judge(list(claims.values())), strict=True))
     assert len(judged) == 50
-    assert all(it.lo is not None and it.hi is not None for it in judged.values())
-    far = sorted(judged.values(), key=lambda it: it.effect.ratio or 1.0)
+    assert all(value.lo is not None and value.hi is not None for value in judged.values())
+    far = sorted(judged.values(), key=lambda value: value.effect.ratio or 1.0)
     assert far[0].hi is not None and far[0].hi < 0.75
-    sure = [it for it in judged.values() if abs((it.effect.ratio or 1.0) - 0.873) < 0.002]
-    assert sure and all(it.hi is not None and it.hi < 0.88 for it in sure)
-    assert sum(it.word == "inconclusive" for it in judged.values()) < 25
+    sure = [value for value in judged.values() if abs((value.effect.ratio or 1.0) - 0.873) < 0.002]
+    assert sure and all(each.hi is not None and each.hi < 0.88 for each in sure)
+    assert sum(value.word == "inconclusive" for value in judged.values()) < 25
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_false_words_of_many_effects_at_the_margin() -> None:
     """With all of fifty effects at 1 % a false ≈ or `equivalent` came out in 71 % of the runs."""
     rng = np.random.default_rng(3)
     runs = rng.normal(np.log(1.01), 0.002, (150, 50, 12))
-    named = [any(it.equivalent_too or it.word == "equivalent" for it in judge(
+    named = [any(each.equivalent_too or each.word == "equivalent" for each in judge(
         [Claim(row, "higher") for row in run])) for run in runs]  # fmt: skip
     assert np.mean(named) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 150)
 

@@ -24,13 +24,13 @@ def add(runs: Path, experiment: str, created: str, state: State = "finished") ->
 def test_entries_are_what_the_folders_say(tmp_path: Path) -> None:
     second = add(tmp_path, "b", "2026-11-21T09:15:02+00:00")
     first = add(tmp_path, "a", "2026-11-21T09:15:01+00:00", "running")
-    found = entries(tmp_path)
-    assert [(it.path, it.experiment, it.state, it.answer) for it in found] == [
+    rows = entries(tmp_path)
+    assert [(each.path, each.experiment, each.state, each.answer) for each in rows] == [
         (first, "a", "interrupted", ""),
         (second, "b", "finished", "Faster."),
     ]
     assert (tmp_path / INDEX).is_file()
-    assert entries(tmp_path) == found
+    assert entries(tmp_path) == rows
 
 
 def test_the_index_follows_changes(tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_the_index_follows_changes(tmp_path: Path) -> None:
         )
     assert [(entry.state, entry.answer) for entry in entries(tmp_path)] == [("failed", "no disk")]
     (path / "manifest.json").write_bytes(b"\xff{")
-    (found,) = entries(tmp_path)
-    assert found.state == "damaged" and "manifest.json" in found.answer
+    (result,) = entries(tmp_path)
+    assert result.state == "damaged" and "manifest.json" in result.answer
     path.rename(tmp_path / "renamed")
     assert [entry.name for entry in entries(tmp_path)] == ["renamed"]
 

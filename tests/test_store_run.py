@@ -81,8 +81,8 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     assert run.image("stock") == {"command": "make ARCH=um"}
     verdict = run.verdict()
     assert verdict is not None and verdict.answer == "Yes."
-    boots = [it for it in run.boots() if isinstance(it, BootRecord)]
-    assert [it.index for it in boots] == [0, 1, 2, 3, 4, 5]
+    boots = [each for each in run.boots() if isinstance(each, BootRecord)]
+    assert [one.index for one in boots] == [0, 1, 2, 3, 4, 5]
     assert run.console(boots[0]) == b"console\n"
     assert gather(run.boots()).scores == {
         PIPE: {0: 100.0, 1: 102.0, 2: 104.0},
@@ -98,9 +98,9 @@ def test_failed_boots_give_no_scores_and_one_index_is_one_boot(tmp_path: Path) -
     with create_run(tmp_path, "", manifest()) as writer:
         for index, score in enumerate((None, 7.0, 8.0)):
             writer.add_boot(boot(index, 0, "stock", score), b"")
-        found = gather(writer.run.boots())
-        assert found.scores == {PIPE: {0: 7.0}} and found.blocks == 1
-        assert found.boots == {"stock": 2} and found.failures == {"stock": {"panic": 1}}
+        data = gather(writer.run.boots())
+        assert data.scores == {PIPE: {0: 7.0}} and data.blocks == 1
+        assert data.boots == {"stock": 2} and data.failures == {"stock": {"panic": 1}}
         writer.add_boot(boot(2, 0, "mine", 1.0), b"")
         with pytest.raises(ToolError):
             writer.add_boot(boot(2, 0, "stock", 2.0), b"")
@@ -116,9 +116,9 @@ def test_a_damaged_boot_hides_no_other(tmp_path: Path) -> None:
     (boots / ".tmp-123").mkdir()
     (boots / "0009-evil").symlink_to("/")
     (boots / "notes").mkdir()
-    found = gather(run.boots())
-    assert found.scores[PIPE] == {0: 100.0, 1: 102.0}
-    assert [it.name for it in found.damaged] == ["notes", "0001-mine", "0004-stock"]
+    data = gather(run.boots())
+    assert data.scores[PIPE] == {0: 100.0, 1: 102.0}
+    assert [each.name for each in data.damaged] == ["notes", "0001-mine", "0004-stock"]
 
 
 def test_the_second_writer_is_told_who_is_first(tmp_path: Path) -> None:
@@ -148,7 +148,9 @@ def test_a_killed_writer_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
     """)
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert [it.name[:5] for it in (path / "boots").iterdir() if it.name[0] == "."] == [".tmp-"]
+    assert [file.name[:5] for file in (path / "boots").iterdir() if file.name[0] == "."] == [
+        ".tmp-"
+    ]
     assert len(list(Run(path).boots())) == 6
     with write_run(path) as writer:
         assert names(path / "boots")[0] == "0000-stock"
@@ -211,8 +213,8 @@ def test_nothing_is_written_through_links(tmp_path: Path) -> None:
     (path / ".lock").unlink()
     (path / "boots").rename(tmp_path / "elsewhere")
     (path / "boots").symlink_to(tmp_path / "elsewhere")
-    found = gather(Run(path).boots())
-    assert found.scores == {} and "link" in found.damaged[0].reason
+    data = gather(Run(path).boots())
+    assert data.scores == {} and "link" in data.damaged[0].reason
     with pytest.raises(ToolError):
         write_run(path)
 
@@ -224,8 +226,8 @@ def test_nothing_is_written_through_links(tmp_path: Path) -> None:
     data=st.binary(max_size=200) | st.just(b"[" * 200_000) | st.just(b'{"schema": 2}'),
 )
 def test_no_content_of_a_run_raises_anything_else(tmp_path: Path, name: str, data: bytes) -> None:
-    found = list_runs(tmp_path)
-    run = found[0] if found else Run(finished(tmp_path))
+    rows = list_runs(tmp_path)
+    run = rows[0] if rows else Run(finished(tmp_path))
     (run.path / name).write_bytes(data)
     for read in (run.manifest, run.verdict, run.experiment_text, lambda: run.image("stock")):
         try:
@@ -237,7 +239,7 @@ def test_no_content_of_a_run_raises_anything_else(tmp_path: Path, name: str, dat
 def test_work_is_equal_wherever_temporary_folders_lie() -> None:
     one = work_digest("run", None, ("sh", "/tmp/kdyno-x1/y"))
     assert one == work_digest("run", None, ("sh", "/var/kdyno-other/z"))
-    assert len({one, *(work_digest("pipe", it, ()) for it in (7, 8, None))}) == 4
+    assert len({one, *(work_digest("pipe", each, ()) for each in (7, 8, None))}) == 4
 
 
 BOOT = BootRecord(

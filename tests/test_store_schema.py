@@ -121,14 +121,14 @@ def test_from_the_version_before_with_all_that_is_in_it(tmp_path: Path, shared: 
 
     # What was there is found, read and judged, and not pushed twice; what is new goes in.
     names = [str(row["name"]) for row in before["runs"]]
-    assert [it.name for it in shared.listed(Wanted(cpu="amd epyc"))] == names[::-1]
-    assert [it.name for it in shared.listed(Wanted(cpu="intel*"))] == names[1:]
+    assert [fact.name for fact in shared.listed(Wanted(cpu="amd epyc"))] == names[::-1]
+    assert [fact.name for fact in shared.listed(Wanted(cpu="intel*"))] == names[1:]
     for name in names:
         run = shared.fetch(shared.find(name), tmp_path / "cache")
         assert judge_again(run)[0].boots == {"stock": 2, "mine": 2}
         assert shared.push(run).word == "there"
     assert shared.push(later).word == "pushed"
-    assert [it.name for it in shared.listed(Wanted(cpu="a cpu"))] == [later.name]
+    assert [fact.name for fact in shared.listed(Wanted(cpu="a cpu"))] == [later.name]
 
 
 @pytest.mark.slow

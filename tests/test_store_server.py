@@ -40,10 +40,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def shared(server: postgres.Server) -> Iterator[Shared]:
-    found = Shared(server.database())
-    found.prepare()
-    yield found
-    found.close()
+    store = Shared(server.database())
+    store.prepare()
+    yield store
+    store.close()
 
 
 def name(shared: Shared) -> str:
@@ -100,9 +100,9 @@ def test_a_server_that_goes_away_in_the_middle(
     with ThreadPoolExecutor(1) as pool, parts_held(server, shared) as connection:
         pushing = pool.submit(shared.push, run)
         connection.execute("SELECT pg_terminate_backend(%s)", [pusher(connection)])
-        with pytest.raises(ToolError, match=r"went away: .*a run is put there once") as said:
+        with pytest.raises(ToolError, match=r"went away: .*a run is put there once") as message:
             pushing.result(LIMIT_S)
-        assert f"/{name(shared)}" in str(said.value)
+        assert f"/{name(shared)}" in str(message.value)
     assert rows(server, shared) == 0
     assert shared.push(run).word == "pushed"
 
@@ -114,15 +114,15 @@ def test_a_server_that_is_not_there(
     monkeypatch.setenv("KDYNO_STORE", shared.address)
     server.stop()
     try:
-        said = kdyno("push", run.path)
-        assert said.status == 1
-        assert "cannot be reached, or went away" in said.err and "Traceback" not in said.err
-        said = kdyno("list", "runs")
-        assert said.status == 1 and "unset KDYNO_STORE" in said.err
+        output = kdyno("push", run.path)
+        assert output.status == 1
+        assert "cannot be reached, or went away" in output.err and "Traceback" not in output.err
+        output = kdyno("list", "runs")
+        assert output.status == 1 and "unset KDYNO_STORE" in output.err
     finally:
         server.start()
     # Its connections are broken, which the next question finds out by itself.
-    assert [it.name for it in shared.listed(Wanted())] == [run.name]
+    assert [fact.name for fact in shared.listed(Wanted())] == [run.name]
     assert kdyno("push", run.path).status == 0
 
 
@@ -151,7 +151,7 @@ def test_who_may_only_read(server: postgres.Server, shared: Shared, run: Run) ->
     server.do("postgres", "CREATE USER reader")
     server.do(name(shared), "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     reader = Shared(server.address(name(shared), "reader"))
-    assert [it.name for it in reader.listed(Wanted())] == [run.name]
+    assert [fact.name for fact in reader.listed(Wanted())] == [run.name]
     small_later = small(run.path.parent, 1)
     with pytest.raises(UsageError, match=r"this user may not do that .*; nothing of it was kept"):
         reader.push(small_later)
@@ -171,8 +171,8 @@ def test_passwords_come_from_libpqs_places(
     server.do(base, f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {postgres.LOCKED}")
     monkeypatch.setenv("KDYNO_STORE", server.address(base, postgres.LOCKED))
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
-    said = kdyno("push", run.path)
-    assert said.status == 1 and "no password supplied" in said.err
+    output = kdyno("push", run.path)
+    assert output.status == 1 and "no password supplied" in output.err
     passes = tmp_path / "passes"
     passes.write_text(f"*:*:{base}:{postgres.LOCKED}:{postgres.PASSWORD}\n")
     passes.chmod(0o600)
@@ -191,7 +191,7 @@ def test_passwords_come_from_libpqs_places(
     monkeypatch.setenv("KDYNO_STORE", "postgresql:///?service=lab")
     listed = kdyno("list", "runs")
     assert listed.status == 0 and run.name in listed.out
-    for text in (said.err, pushed.out, pushed.err, site.out, site.err, listed.out, listed.err):
+    for text in (output.err, pushed.out, pushed.err, site.out, site.err, listed.out, listed.err):
         assert postgres.PASSWORD not in text
     kept = [*run.path.rglob("*"), *(tmp_path / "site").rglob("*"), *(tmp_path / "cache").rglob("*")]
     assert len(kept) > 70

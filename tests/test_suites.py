@@ -385,7 +385,7 @@ def test_samples_of_a_boot_with_a_skip_a_figure_and_errors(case: Case) -> None:
         record.CaseError(2, "not done after its time limit of 60 s"),
     )
     samples = samples_of(cases, Transcript(4, results=results), ("not installed", "", "", "", ""))
-    assert [(it.case, it.status, it.score) for it in samples] == [
+    assert [(sample.case, sample.status, sample.score) for sample in samples] == [
         ("gone", "skip", None), ("good", "ok", 3.0), ("bad", "error", None), ("hung", "error", None),
     ]  # fmt: skip
     assert samples[0].text == "not installed"
@@ -483,11 +483,11 @@ def printed(value: float) -> float:
 
 def test_every_group_of_the_snow_leopard_tables() -> None:
     groups, differing = set(), set()
-    for variant, group, value, shown, least in published(SNOW_LEOPARD):
+    for variant, group, value, each, least in published(SNOW_LEOPARD):
         groups.add(group.name)
         # A harmonic mean moves by no more than its members do.
-        assert least - 0.005 <= shown <= 2 * value - least + 0.005, (variant, group.name)
-        if printed(value) != shown:
+        assert least - 0.005 <= each <= 2 * value - least + 0.005, (variant, group.name)
+        if printed(value) != each:
             differing.add((variant, group.name))
     # The only one whose printed members do not lead to the printed digits by themselves: they give
     # 255.7543, and 255.7602 where each is the half digit larger that its rounding leaves open.
@@ -513,8 +513,8 @@ FROM_ITEMS = {
 def test_every_group_of_the_core2duo_tables() -> None:
     rows = list(published("core2duo-xbench-tiobench"))
     assert {(row[0], row[1].name): (printed(row[2]), row[3]) for row in rows} == FROM_ITEMS
-    assert sum(least > shown + 0.005 for *_, shown, least in rows) == 4
-    assert all(-0.00003 <= value / shown - 1 <= 0.0012 for *_, value, shown, _least in rows)
+    assert sum(least > row + 0.005 for *_, row, least in rows) == 4
+    assert all(-0.00003 <= value / row - 1 <= 0.0012 for *_, value, row, _least in rows)
 
 
 def test_the_reference_values_follow_from_the_published_scores() -> None:

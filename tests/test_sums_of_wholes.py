@@ -81,11 +81,11 @@ def test_a_rare_cost_is_named_in_groups_and_rows_of_factors() -> None:
     # Turns of another case do other work: there are no sums to compare.
     assert cases.throughput is None
 
-    found = flags.tails((), groups, table)
-    assert [(flag.variant, flag.case) for flag in found[:2]] == [
+    result = flags.tails((), groups, table)
+    assert [(flag.variant, flag.case) for flag in result[:2]] == [
         ("b+x", "both"), ("b+y", "both")
     ]  # fmt: skip
-    assert found[2].text.startswith("one b ÷ a: by summed times -4.") and found[2].variant is None
+    assert result[2].text.startswith("one b ÷ a: by summed times -4.") and result[2].variant is None
     # What people read is what the verdict rests on.
     assert any("Σ" in effects.word_cell(row).sign for row in table.effects)
     summary = tables.summary_of_factors(table, 0.01)
@@ -93,8 +93,8 @@ def test_a_rare_cost_is_named_in_groups_and_rows_of_factors() -> None:
     verdict = Verdict(experiment="x", baseline="a+x", boots={}, groups=groups)
     grid = tables.groups(verdict)
     assert grid is not None
-    shown = [next(cell.text for cell in row if "%" in cell.text) for row in grid.rows]
-    assert shown[0].startswith("−4.") and shown[1].startswith(("+0.", "−0."))
+    text = [next(cell.text for cell in row if "%" in cell.text) for row in grid.rows]
+    assert text[0].startswith("−4.") and text[1].startswith(("+0.", "−0."))
 
 
 def test_rows_of_kernels_and_of_how_they_meet_cases_have_sums_and_others_none() -> None:

@@ -85,7 +85,7 @@ def test_an_effect_says_what_its_operation_is_made_of(tmp_path: Path) -> None:
     verdict = counted(tmp_path)
     (effect,) = verdict.effects
     assert (effect.verdict, effect.exact) == ("slower", True)
-    assert [(it.figure, it.baseline_value, it.value) for it in effect.apart] == [
+    assert [(each.figure, each.baseline_value, each.value) for each in effect.apart] == [
         ("user", 400.0, 400.0),
         ("kernel", 1000.0, 1040.0),
     ]

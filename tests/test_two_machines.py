@@ -71,7 +71,7 @@ def builder(name: str, seen: Path, toy: Toy) -> subprocess.Popen[str]:
     return machine(name, seen, sys.executable, "-c", CHILD, *words)
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def output_of(process: subprocess.Popen[str]) -> str:
     out, problem = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, out + problem
     return out
@@ -87,7 +87,7 @@ def test_the_doctor_sees_that_no_lock_of_one_is_seen_by_the_other(
     with (real / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         words = (sys.executable, "-m", "kdyno.cli.doctor", str(seen), str(seen / "answer"))
-        said(machine("n1", seen, *words))
+        output_of(machine("n1", seen, *words))
     node = json.loads((real / "answer").read_text())
     assert (node["node"], node["token"]) == ("n1", "sesame")
     assert (node["locks"], node["writes"]) == (False, True)
@@ -99,7 +99,7 @@ def test_two_machines_that_build_one_image_at_once_leave_one_whole_image(
     toy = Toy(tmp_path / "real", {"scripts/extra.mk": GATE})
     (toy.cache / "ccache" / "signed").mkdir(parents=True)
     both = [builder(name, seen, toy) for name in ("n1", "n2")]
-    first, second = map(said, both)
+    first, second = map(output_of, both)
     assert first.startswith("done") and second.startswith("done")  # each built
     assert first.splitlines()[-1] == second.splitlines()[-1]  # and has the same
     (folder,) = (path for path in (toy.cache / "images").iterdir() if not path.name.startswith("."))
@@ -110,7 +110,7 @@ def test_two_machines_that_build_one_image_at_once_leave_one_whole_image(
     ]
     assert len(list((toy.cache / "trunks").iterdir())) == 1
     assert toy.leftovers() == []
-    third = said(builder("n3", seen, toy))
+    third = output_of(builder("n3", seen, toy))
     assert third == first.splitlines(keepends=True)[-1]  # found, not built
 
 
@@ -143,7 +143,7 @@ def test_a_job_is_not_lost_because_its_outcome_is_seen_late(
     assert controller.stdout is not None
     assert controller.stdout.readline() == "looked\n"
     (tmp_path / "real" / "outcome").write_text('{"node": "n2", "status": 0}')
-    assert said(controller) == "late \n"
+    assert output_of(controller) == "late \n"
 
 
 SCRATCH = """
@@ -163,9 +163,9 @@ def test_nothing_stays_of_a_folder_that_is_removed_with_its_lock(
 ) -> None:
     """As on NFS, an open file that is removed is there under another name until it is closed."""
     (tmp_path / "real").mkdir()
-    asked = (sys.executable, "-c", SCRATCH, str(seen))
-    dead = machine("n1", seen, *asked, "die")
+    request = (sys.executable, "-c", SCRATCH, str(seen))
+    dead = machine("n1", seen, *request, "die")
     dead.communicate(timeout=LIMIT_S)
     assert len(list((tmp_path / "real").iterdir())) == 1
-    assert said(machine("n1", seen, *asked, "live")) == "\n"
+    assert output_of(machine("n1", seen, *request, "live")) == "\n"
     assert list((tmp_path / "real").iterdir()) == []

@@ -91,21 +91,21 @@ def test_programs_have_the_userlands_word_size() -> None:
     bits = {variant.name: variant.program_bits for variant in experiment.variants}
     assert bits == {"a": 32, "b": 32, "c": 64}
     text = TEXT.replace("/i386", "/amd64")
-    assert {it.program_bits for it in parse(text, "x", Path("/"), vocabulary(SUITES)).variants} == {
-        64
-    }
+    assert {
+        variant.program_bits for variant in parse(text, "x", Path("/"), vocabulary(SUITES)).variants
+    } == {64}
 
 
 def test_it_is_made_once_of_the_release_alone(requested: Path, tmp_path: Path) -> None:
     cases = [SUITES["xbench"].case("disk.random.read_4k")]
 
-    def made() -> tuple[str, Path]:
+    def image_of() -> tuple[str, Path]:
         own = userland.userland(
             "debian:trixie/i386", cases, tmp_path / "cache", lambda _step, _part: None
         )
         return own.description, own.root
 
-    description, root = made()
+    description, root = image_of()
     words = requested.read_text(encoding="utf-8").splitlines()
     assert "--include=fio" in words and "--architectures=i386" in words and "--mode=auto" in words
     assert words[-3] == "trixie" and words[-1].endswith("http://mirror.example/debian trixie main")
@@ -118,7 +118,7 @@ def test_it_is_made_once_of_the_release_alone(requested: Path, tmp_path: Path) -
     record = json.loads((root.parent / "userland.json").read_text(encoding="utf-8"))
     assert record["requested"] == ["fio"] and record["packages"] == 2
     requested.unlink()
-    assert made() == (description, root) and not requested.exists()
+    assert image_of() == (description, root) and not requested.exists()
     lacking = equip(cases, root, None, tmp_path, None, print, root).lacking
     assert lacking == ("",)
     awk = SUITES["tiobench"].case("write")  # fio, awk by a link out of the root, and no df

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Surveys of a toy kernel: built, kept beside the image, joined with a profile, shown."""
+"""Surveys of a toy kernel: built, kept beside the image, joined with a profile, verb."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
 from kdyno.labs.profile.record import to_json as profile_json
 from kdyno.labs.published.article import load
 from kdyno.labs.vectorize import survey as surveys
-from kdyno.labs.vectorize import verb as shown
+from kdyno.labs.vectorize import verb
 from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records
 from kdyno.labs.vectorize.survey import Side, Survey, flag_sets, join
 from kdyno.labs.vectorize.verb import page
@@ -44,7 +44,7 @@ int toy_walk(struct step *at)
 	return far;
 }
 """
-ARTICLE = load(shown.ARTICLE)
+ARTICLE = load(verb.ARTICLE)
 SETS = flag_sets(("sse2", "avx2"))
 
 
@@ -110,12 +110,12 @@ def test_the_next_build_from_the_same_tree_keeps_what_it_did_not_compile(
     base = variant("patched", patches=(changed,))
     recipes = surveys.check(base, SETS[1:], toy.tree)
     objects: set[int] = set()
-    found = surveys.survey(
+    result = surveys.survey(
         base, SETS[1:], recipes, toy.cache, report=lambda step: objects.add(step.objects)
     )
     assert max(objects) == 1
-    assert {each.object for each in found.sides[0].records.objects} >= {"lib/sort.o"}
-    assert found.sides[0].files() == {"lib/sort.c": 1}
+    assert {each.object for each in result.sides[0].records.objects} >= {"lib/sort.o"}
+    assert result.sides[0].files() == {"lib/sort.c": 1}
 
 
 TIMES = Profile(
@@ -134,11 +134,13 @@ TIMES = Profile(
 
 
 def test_missed_loops_are_ranked_by_the_seconds_of_their_functions(survey: Survey) -> None:
-    found = join(survey.sides[1].loops, TIMES)
-    assert found.total_s == 5.0
-    assert [(it.function, it.seconds, it.share) for it in found.missed] == [("toy_walk", 1.5, 0.3)]
-    assert found.shares() == {"missed": 0.3, "vectorized": 0.1, "none": 0.6}
-    assert found.missed[0].missed[0].reason == "trips"
+    result = join(survey.sides[1].loops, TIMES)
+    assert result.total_s == 5.0
+    assert [(each.function, each.seconds, each.share) for each in result.missed] == [
+        ("toy_walk", 1.5, 0.3)
+    ]
+    assert result.shares() == {"missed": 0.3, "vectorized": 0.1, "none": 0.6}
+    assert result.missed[0].missed[0].reason == "trips"
 
 
 def test_a_loop_that_was_vectorised_elsewhere_is_not_missed() -> None:
@@ -151,7 +153,7 @@ def test_a_loop_that_was_vectorised_elsewhere_is_not_missed() -> None:
 
 
 def test_the_published_table_beside(survey: Survey) -> None:
-    grid = shown.published_loops(survey, ARTICLE)
+    grid = verb.published_loops(survey, ARTICLE)
     rows = {file: (then, *now) for file, then, *now in grid.items}
     assert rows["lib/sort.c"] == (1, 1, 1) and rows["fs/ext3/inode.c"] == (2, None, None)
     assert rows["lib/bitmap.c"][0] == 5 and rows["all"] == (23, 1, 1)
@@ -175,12 +177,12 @@ def hostile(survey: Survey) -> Survey:
 def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey) -> None:
     odd = hostile(survey)
     joined = [join(side.loops, TIMES) for side in odd.sides]
-    grids = shown.tables_of(odd, joined, ARTICLE)
-    parts = [*shown.head(odd), *(part for grid in grids for part in shown.parts_of(grid))]
+    grids = verb.tables_of(odd, joined, ARTICLE)
+    parts = [*verb.head(odd), *(part for grid in grids for part in verb.parts_of(grid))]
     text = terminal.text(parts)
     assert "damaged record: sse2: <b>.o: cut" in text and "\x1b" not in text
     assert "30.0 % in functions with a missed loop" in text and "toy_walk" in text
-    html = page(odd, [*grids, shown.vectorised(odd)])
+    html = page(odd, [*grids, verb.vectorised(odd)])
     assert "<script>.c" not in html and "\x1b" not in html and "&lt;b&gt;.o" in html
     assert html.count("<table") == 6 and "default-src 'none'" in html
 
@@ -188,7 +190,7 @@ def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey)
 def test_a_table_on_the_terminal_says_how_much_it_leaves_out() -> None:
     rows = (("x", 1), ("y" * 99, None), ("z", 3))
     grid = of_rows(("a", "n"), rows, absent="–", title="Title")
-    lines = terminal.text(shown.parts_of(grid, 2, width=10)).splitlines()
+    lines = terminal.text(verb.parts_of(grid, 2, width=10)).splitlines()
     assert lines[:4] == ["Title", "  a           n", "  x           1", "  yyyyyyyyy…  –"]
     assert "and 1 more" in lines[4]
 

@@ -110,7 +110,7 @@ class World:
     def visit(self, *words: str) -> Any:
         return self.call("watch", self.folder / "n.toml", "--runs", self.runs, *words)
 
-    def told(self) -> list[dict[str, Any]]:
+    def messages(self) -> list[dict[str, Any]]:
         file = self.folder / "told.jsonl"
         text = file.read_text() if file.exists() else ""
         return [json.loads(line) for line in text.replace("}{", "}\n{").splitlines()]
@@ -128,7 +128,7 @@ class World:
         )
         if problem := self.fails.get(experiment.name):
             raise problem
-        speeds = {name: self.speed(it) for name, it in commits.items()}
+        speeds = {name: self.speed(commit) for name, commit in commits.items()}
         return Run(self.runs / experiment.name), self.verdict(speeds, experiment.baseline)
 
     def verdict(self, speeds: Mapping[str, float], baseline: str) -> Verdict:
@@ -179,7 +179,7 @@ class World:
             state = replace(state, steps=(*state.steps, Step(at, outcome)))
         spans: list[Span] = search.steps
         place.mkdir()
-        verified = [Verification(it.low, it.high, "v", it.difference, True) for it in spans]
+        verified = [Verification(span.low, span.high, "v", span.difference, True) for span in spans]
         yield replace(state, verified=tuple(verified))
 
 
@@ -209,11 +209,11 @@ def test_a_step_is_measured_confirmed_searched_and_told_once(world: World) -> No
     assert done.status == 10 and "unixbench/pipe is slower: −5.00 %" in done.out
     assert world.measured[1:] == [("base", "after"), ("base", "after", "docs")]
     assert world.searched == [("docs", "after")], "from the last point, not from the reference"
-    (told,) = world.told()
-    assert told["commit"] == slow and told["title"] == "slow" and told["word"] == "slower"
-    assert told["state"] == "bisected" and told["text"] in done.out
-    assert f'Fixes: {slow[:12]} ("slow")' in Path(told["search"], "answer.txt").read_text()
-    assert json.loads((world.folder / "new.json").read_text())["new"][0]["id"] == told["id"]
+    (message,) = world.messages()
+    assert message["commit"] == slow and message["title"] == "slow" and message["word"] == "slower"
+    assert message["state"] == "bisected" and message["text"] in done.out
+    assert f'Fixes: {slow[:12]} ("slow")' in Path(message["search"], "answer.txt").read_text()
+    assert json.loads((world.folder / "new.json").read_text())["new"][0]["id"] == message["id"]
     suite = xml.parse(world.folder / "j.xml").getroot()[0]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
     assert [len(test) for test in suite] == [1, 0]
@@ -221,7 +221,7 @@ def test_a_step_is_measured_confirmed_searched_and_told_once(world: World) -> No
     assert world.visit().status == 0
     world.commit("later", 1.0, "docs3")
     done = world.visit()
-    assert done.status == 0 and done.out == "" and len(world.told()) == 1
+    assert done.status == 0 and done.out == "" and len(world.messages()) == 1
     assert world.measured[-1] == ("after", "later"), "what is there by now"
 
 
@@ -236,7 +236,7 @@ def test_what_is_undone_is_fixed(world: World) -> None:
     first, second = world.watch().alarms
     assert (first.title, first.state) == ("slow", "fixed")
     assert second.undoes == first.id and f"undoes    {first.id}" in done.out
-    assert [it["title"] for it in world.told()] == ["slow", "undo"]
+    assert [message["title"] for message in world.messages()] == ["slow", "undo"]
     refused = world.call("watch", "--acknowledge", first.id, "--runs", world.runs)
     assert refused.status == 2 and "it is fixed" in refused.err
 
@@ -246,7 +246,7 @@ def test_two_steps_between_two_visits_are_two_differences(world: World) -> None:
     world.commit("slow", 0.95)
     world.commit("slower", 0.9)
     assert world.visit().status == 10
-    assert [it["title"] for it in world.told()] == ["slow", "slower"]
+    assert [message["title"] for message in world.messages()] == ["slow", "slower"]
 
 
 @pytest.mark.parametrize("name", ["nightly", "nightly-confirm", "search"])
@@ -254,12 +254,12 @@ def test_an_interrupted_visit_goes_on_where_it_was(world: World, name: str) -> N
     world.visit()
     world.commit("slow", 0.95)
     world.fails = {name: KeyboardInterrupt()}
-    assert world.visit().status == 130 and world.told() == []
+    assert world.visit().status == 130 and world.messages() == []
     states = {"nightly": [], "nightly-confirm": ["new"], "search": ["confirmed"]}
     assert [alarm.state for alarm in world.watch().alarms] == states[name]
     before = len(world.measured)
     world.fails = {}
-    assert world.visit().status == 10 and len(world.told()) == 1
+    assert world.visit().status == 10 and len(world.messages()) == 1
     runs = {"nightly": 2, "nightly-confirm": 1, "search": 0}
     assert len(world.measured) - before == runs[name], "what was finished is not measured again"
 
@@ -273,7 +273,7 @@ def test_who_does_not_listen_is_told_again(world: World) -> None:
     (world.folder / "deaf").unlink()
     assert world.visit().status == 10
     assert world.visit().status == 0
-    assert len({it["id"] for it in world.told()}) == 1 and len(world.told()) == 2
+    assert len({message["id"] for message in world.messages()}) == 1 and len(world.messages()) == 2
 
 
 def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
@@ -320,7 +320,7 @@ def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
     base = world.git("rev-parse", "HEAD")
     world.commit("slow", 0.95, "next")
     world.visit()
-    (first,) = world.told()
+    (first,) = world.messages()
     for day in ("one", "two"):
         world.git("checkout", "-q", "-b", day, base)
         world.commit(f"mainline {day}", 1.0, f"docs-{day}")
@@ -329,7 +329,7 @@ def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
         world.git("branch", "-q", "-f", "main", day)
         assert world.git("rev-parse", "main~1") != first["commit"]
         searches = len(world.searched)
-        assert world.visit().status == 0 and len(world.told()) == 1
+        assert world.visit().status == 0 and len(world.messages()) == 1
         assert world.measured[-1][1] == f"new {day}" and len(world.searched) == searches
     # A new step in a branch that was rebased once more; where it came is sought from the base.
     world.git("checkout", "-q", "-b", "three", base)
@@ -339,7 +339,7 @@ def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
     world.git("branch", "-q", "-f", "main", "three")
     assert world.visit().status == 10
     assert world.searched[-1] == ("base", "slow too")
-    assert [it["title"] for it in world.told()] == ["slow", "slow too"]
+    assert [message["title"] for message in world.messages()] == ["slow", "slow too"]
 
 
 def test_a_branch_elsewhere_is_fetched_with_its_history(world: World) -> None:
@@ -349,31 +349,31 @@ def test_a_branch_elsewhere_is_fetched_with_its_history(world: World) -> None:
     world.commit("docs", 1.0, "docs")
     slow = world.commit("slow", 0.95)
     assert world.visit().status == 10
-    assert world.told()[0]["commit"] == slow and world.searched == [("base", "slow")]
+    assert world.messages()[0]["commit"] == slow and world.searched == [("base", "slow")]
 
 
 def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> None:
     world.visit()
     world.commit("<b>slow", 0.95)
     world.visit()
-    (told,) = world.told()
+    (message,) = world.messages()
     listed = world.call("watch", "--list", "--runs", world.runs)
-    assert told["id"] in listed.out and "bisected" in listed.out
+    assert message["id"] in listed.out and "bisected" in listed.out
     assert world.call("watch", "--acknowledge", "x", "--runs", world.runs).status == 2
-    assert world.call("watch", "--acknowledge", told["id"], "--runs", world.runs).status == 0
+    assert world.call("watch", "--acknowledge", message["id"], "--runs", world.runs).status == 0
     data = json.loads(world.call("watch", "--list", "--json", "-", "--runs", world.runs).out)
-    assert [(it["state"], it["word"], it["watch"]) for it in data] == [
+    assert [(each["state"], each["word"], each["watch"]) for each in data] == [
         ("acknowledged", "slower", "nightly")
     ]
     place = world.folder / "site"
     assert world.call("report", "--all", "-o", place, "--runs", world.runs).status == 0
     page = (place / "history.html").read_text()
-    assert told["id"] in page and "acknowledged" in page and "&lt;b&gt;slow" in page
+    assert message["id"] in page and "acknowledged" in page and "&lt;b&gt;slow" in page
     assert "<b>slow" not in page
     # A damaged file takes no page away.
     (store.folder_of(world.runs, "nightly") / store.STATE).write_text("{")
     assert world.call("report", "--all", "-o", place, "--runs", world.runs).status == 0
-    assert told["id"] not in (place / "history.html").read_text()
+    assert message["id"] not in (place / "history.html").read_text()
     assert "cannot be read" in world.visit().err
 
 
@@ -393,7 +393,7 @@ def test_again_and_again_until_it_is_ended(world: World, monkeypatch: pytest.Mon
     monkeypatch.setattr(branch, "sleep", sleep)
     done = world.visit("--every", "1.5h")
     assert naps == [5400.0] * 3 and done.status == 130
-    assert "the disk is full" in done.err and len(world.told()) == 1
+    assert "the disk is full" in done.err and len(world.messages()) == 1
 
 
 def test_a_slower_case_may_have_a_larger_figure() -> None:

@@ -36,8 +36,8 @@ _EXCLUDED = (
     "/usr/share/man/*",
     "/usr/share/locale/*",
     *(
-        f"/lib/modules/*/kernel/{it}/*"
-        for it in ("sound", "drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/usb")
+        f"/lib/modules/*/kernel/{each}/*"
+        for each in ("sound", "drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/usb")
     ),
 )
 _INITRAMFS = "MODULES=list\nCOMPRESS=lz4\nFSTYPE=ext4\n"

@@ -173,9 +173,9 @@ def run(
             argv = [*kdyno, "--resume", str(list_runs(runs)[0].path)]
     assert process.returncode == status, printed
     (one,) = list_runs(runs)
-    boots = [it for it in one.boots() if isinstance(it, BootRecord)]
-    assert [it.index for it in boots] == list(range(len(boots)))
-    assert len({(it.block, it.variant) for it in boots}) == len(boots), "a boot counted twice"
+    boots = [boot for boot in one.boots() if isinstance(boot, BootRecord)]
+    assert [boot.index for boot in boots] == list(range(len(boots)))
+    assert len({(boot.block, boot.variant) for boot in boots}) == len(boots), "a boot counted twice"
     assert one.manifest().state == "finished"
     assert box.ask(_AS_IT_WAS) == before
     assert box.ask(_OURS) == "0", "something of kdyno's is left there"
@@ -183,7 +183,7 @@ def run(
 
 
 def ends(boots: list[BootRecord]) -> dict[tuple[int, str], str]:
-    return {(it.block, it.variant): it.host.reason or it.host.status for it in boots}
+    return {(boot.block, boot.variant): boot.host.reason or boot.host.status for boot in boots}
 
 
 def test_kernels_that_panic_hang_or_cannot_be_reached(agent: Bed, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_box_that_is_rebooted_filled_and_cut_off_and_a_kdyno_that_is_killed(
         (1, third): "ok",
         (1, fourth): "ok",
     }
-    assert all(sample.score for it in boots[1:] for sample in it.samples)
+    assert all(sample.score for boot in boots[1:] for sample in boot.samples)
 
 
 def test_two_boxes_take_blocks_in_turns(
@@ -237,7 +237,7 @@ def test_two_boxes_take_blocks_in_turns(
         boots, _, _ = run(box, tmp_path, {}, host='hosts = ["box", "second"]')
         assert set(ends(boots).values()) == {"ok"}
         (one,) = list_runs(tmp_path / "runs")
-        names = [it.job.machine.split()[-1] for it in boots]
+        names = [boot.job.machine.split()[-1] for boot in boots]
         assert names == ["box", "box", "second", "second"]
         assert {name.split()[-1] for name in one.manifest().machines} == {"box", "second"}
         assert second.ask(_OURS) == "0"

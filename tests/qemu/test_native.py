@@ -342,7 +342,7 @@ cases = ["write-4k"]
 
 
 def test_an_emulated_clock_goes_by_the_time_stamp_counter(stock: Image) -> None:
-    """How far its seconds are from the host's is for `benchmarks.counting clock`."""
+    """The guest goes by the tick rate that QEMU says."""
     khz = emulator.ticks_khz(guest_program(cache_root(), 64))
     if khz == 0:
         pytest.skip("this CPU's time-stamp counter does not always go alike")

@@ -70,8 +70,7 @@ def test_perf_finds_the_function_that_was_slowed(built: Built, tmp_path: Path) -
         function["function"] for function in delta["functions"][:8] if function["where"] == "kernel"
     ]
     assert any("umask" in name for name in top), top
-    # Three kinds of time. That they are all of the CPU time that the host counted is a figure:
-    # `python -m benchmarks.speed sampled`.
+    # Three kinds of time.
     wheres = {entry["where"] for entry in json.loads(file.read_text())["profiles"][0]["functions"]}
     assert wheres == {"kernel", "host", "user"}
     for profile in by_variant.values():
