@@ -463,6 +463,19 @@ def test_a_point_release_that_is_gone_is_refused_or_left_out(
             builder.check(parsed, tmp_path, quiet)
 
 
+@pytest.mark.parametrize(("cmdline", "noted"), [("", True), ('cmdline = "quiet"\n', False)])
+def test_two_names_of_one_image_are_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cmdline: str, noted: bool
+) -> None:
+    image = with_modules(tmp_path, {"x.ko": b""})
+    (image.folder / "config").write_text(CONFIG)
+    monkeypatch.setattr(installed, "fetch", lambda *_more, **_words: image)
+    text = f"{HEAD.format(kind='qemu')}[variant.a]\n{IMAGE}[variant.b]\n{IMAGE}{cmdline}{TAIL}"
+    twins = parse_experiment(text, "x.toml", Path(), vocabulary({}))
+    notes = builder.check(twins, tmp_path, quiet).notes
+    assert [note.partition(":")[0] for note in notes] == ["b is the same kernel as a"] * noted
+
+
 def test_the_page_shows_where_configurations_differ() -> None:
     values = {f"X{number}": "y" for number in range(400)}
     builds = {

@@ -152,6 +152,12 @@ def check(
     mistakes.raise_any()
     absent = [name for name, part in (*trees.items(), *shipped.items()) if part is None]
     images = {v.name: image for v in experiment.variants if (image := shipped.get(v.image))}
+    firsts: dict[object, str] = {}
+    for each in (variant for variant in experiment.variants if variant.name in images):
+        settings = (each.cmdline, each.sysctl, each.cpus, each.program_bits)
+        first = firsts.setdefault((images[each.name].digest, *settings), each.name)
+        if first != each.name:
+            notes.append(f"{each.name} is the same kernel as {first}: both are {each.image}")
     return Recipes(recipes, skipped, tuple(dict.fromkeys(notes)), tuple(absent), images)
 
 
