@@ -24,7 +24,7 @@ from kdyno.report.charts import panels
 from kdyno.report.charts.panels import Panel
 from kdyno.report.charts.vega import COLOURS, drawn
 from kdyno.report.evidence import Evidence, Point
-from kdyno.report.groups import displayed, first_groups, groups
+from kdyno.report.groups import deciding, displayed, first_groups, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid, headed, of_rows
 from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Content, Html, data, join, macros, tag
@@ -280,7 +280,7 @@ def boots_section(evidence: Evidence) -> Html | None:
     """Every boot of every case as a point in time order, baseline and variant in one panel."""
     baseline = evidence.verdict.baseline
     others = [variant for variant in evidence.variants if variant != baseline] or [baseline]
-    of_key = {effect.key: effect for effect in evidence.verdict.effects}
+    of_key = {effect.key: effect for effect in map(deciding, evidence.verdict.effects)}
     lost: dict[str, list[int]] = {}
     for boot in evidence.boots:
         if not boot.ok:
