@@ -400,6 +400,13 @@ class Profiler:
         if self.method == "gprof":
             file = folder / _GMON
             data = file.read_bytes() if file.is_file() else b""
+            if not data:
+                lines = outcome.console.decode("utf-8", "replace").split("\n")
+                last = [line.strip()[:200] for line in lines if line.strip()][-2:]
+                raise ToolError(
+                    "gmon.out is missing: the kernel did not reach its clean end, where it writes "
+                    f"it. Its last words: {' / '.join(last) or 'none'}"
+                )
             functions = gmon.functions(gmon.parse(data), self._symbols_of(programs.kernel))
             return _added(so_far, block, cpu_s, functions, ())
         samples = perf.script(folder / _PERF_DATA)
