@@ -23,7 +23,7 @@ from kdyno.store.verdict import Verdict
 
 pytestmark = [pytest.mark.uml, pytest.mark.slow]
 # On a quick machine forty were over before the controller could be killed in the middle.
-GROUPS = 120
+GROUPS = 200
 
 
 def hearing() -> None:
