@@ -183,10 +183,12 @@ def profile(
     of_run = [each for each in experiment.variants if each.name not in manifest.failed]
     experiment = replace(experiment, variants=tuple(of_run))
     if request.method == "gprof" or request.stacks:
-        recipes = check(experiment, options.cache, options.listener.fetching)
+        progress = options.listener.fetching
+        recipes = check(experiment, options.cache, progress, refresh=options.refresh)
         counts.refuse_changed(experiment, recipes, manifest)
-        fragment = GPROF if request.method == "gprof" else FRAMES
-        bench = counts.ready(with_fragment(experiment, fragment), suites, options)
+        profiled = with_fragment(experiment, GPROF if request.method == "gprof" else FRAMES)
+        # The sources are fetched: once is enough, and both have to be of the same.
+        bench = counts.ready(profiled, suites, replace(options, refresh=False))
     else:
         bench = counts.ready(experiment, suites, options, manifest)
     with session(bench, f"the profile of {writer.run.name}", options):
