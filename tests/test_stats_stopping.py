@@ -97,7 +97,7 @@ def test_simulator_and_real_functions_are_one_rule() -> None:
         shifted[index % len(shifted)] += shift
         judged = judge([Claim(each, "higher") for each in shifted])
         result = judged[index % len(shifted)].word == "faster"
-        assert result == outcome.found[0][index]
+        assert result == outcome.power[0][index]
 
 
 def test_a_constant_ratio_changes_neither_stop_nor_coverage() -> None:
