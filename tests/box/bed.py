@@ -25,6 +25,7 @@ from typing import Any
 
 from kdyno import whole
 from kdyno.command import capture
+from kdyno.machines import emulator
 
 PACKAGES = (
     "systemd-sysv,openssh-server,kexec-tools,udev,kmod,initramfs-tools,linux-image-amd64,iproute2,"
@@ -218,6 +219,7 @@ class Bed:
             *("-device", "virtio-net-pci,netdev=net,romfile=", "-device", "virtio-rng-pci"),
             *("-device", "i6300esb", "-action", "watchdog=reset"),
             *("-object", erst, "-device", "acpi-erst,memdev=erst"),
+            *("-plugin", f"file={self._plugin()}"),
             *("-serial", f"file:{self.folder}/console"),
             *("-monitor", f"unix:{self.folder}/monitor,server=on,wait=off"),
             *self.options,
@@ -227,6 +229,12 @@ class Bed:
             argv = ["nice", "-n", "-15", *argv]
         with (self.folder / "qemu.log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def _plugin(self) -> Path:
+        file, interface = self.folder / "forget.so", emulator.interface_of(emulator.find().version)
+        flags = ("-shared", "-fPIC", "-O2", f"-I{emulator.PLUGINS}", f"-DINTERFACE={interface}")
+        _do("gcc", *flags, "-o", str(file), str(Path(__file__).with_name("forget.c")))
+        return file
 
     def _ssh(self) -> None:
         """The person's configuration, as far as a test has a person."""
