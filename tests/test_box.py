@@ -203,7 +203,7 @@ def test_a_boot_from_the_own_kernel_and_back_again(
         *("go reboot", "undo"),
     ]
     ((_, digest, cmdline, watchdog),) = [each for each in fake.log if each[0] == "load"]
-    assert (digest, watchdog) == ("d" * 32, "0")
+    assert (digest, watchdog) == ("d" * 32, "armed")
     words = cmdline.split()
     assert words[:5] == ["root=/dev/sda1", "ro", "quiet", "quiet", "mitigations=off"]
     assert words[5:9] == ["panic=10", "oops=panic", "softlockup_panic=1", "nmi_watchdog=panic"]

@@ -74,6 +74,7 @@ CAN = Can(
 ROOM = "/var/lib/kdyno"
 _UNIT = "/etc/systemd/system/kdyno-return.service"
 _WANTS = "/etc/systemd/system/sysinit.target.wants/kdyno-return.service"
+_MANAGER = "/etc/systemd/system.conf.d/kdyno.conf"
 _WATCHDOG_S, _KEXEC_WATCHDOG_S = 60, 180
 """Of a kernel under test; from a kexec until its first process has the watchdog."""
 ANSWER_S, DOWN_S = 45.0, 200.0
@@ -129,7 +130,13 @@ find /lib/modules -maxdepth 1 -type l -lname '{ROOM}/*' -delete
 rm -f {_UNIT} {_WANTS}
 [ "$(cat /sys/kernel/kexec_loaded)" = 0 ] || kexec -u
 [ "$1" = keep ] || rm -rf {ROOM}
-systemctl daemon-reload
+if [ -e {_MANAGER} ]; then
+    rm -f {_MANAGER}
+    rmdir --ignore-fail-on-non-empty {Path(_MANAGER).parent}
+    systemctl daemon-reexec
+else
+    systemctl daemon-reload
+fi
 ! ls -l /lib/modules | grep -F ' -> {ROOM}/'
 """
 # While another kdyno works the owner's file is young: each boot renews it.
@@ -171,7 +178,14 @@ mkdir -p {Path(_WANTS).parent}
 printf '%s' "$1" >{ROOM}/return
 printf '%s' "$2" >{_UNIT}
 ln -sf {_UNIT} {_WANTS}
-systemctl daemon-reload
+if [ -n "$3" ]; then
+    # Every kernel that boots from now on has it, so that no boot waits for systemd to begin anew.
+    mkdir -p {Path(_MANAGER).parent}
+    printf '[Manager]\\nKExecWatchdogSec=%s\\n' "$3" >{_MANAGER}
+    systemctl daemon-reexec
+else
+    systemctl daemon-reload
+fi
 """
 _HOLD = "read -r now rest </proc/uptime; echo $(( ${now%%.*} + $1 )) >/run/kdyno-until"
 # The box's own modules of the same version are used where they are the same files.
@@ -215,18 +229,13 @@ _LOAD = f"""
 PATH=$PATH:/usr/sbin:/sbin
 cd {ROOM}/images/$1 || exit 1
 rm -f {ROOM}/returned; touch {ROOM}/owner {ROOM}/went
-if [ -n "$3" ]; then
-    # Most drivers stop the watchdog on the way into the next kernel. Those of kernels under test
-    # are told not to by a word of their command line; the box's own are loaded anew for it.
-    if [ "$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)" = -1 ]; then
-        mkdir -p /run/modprobe.d
-        echo 'options watchdog stop_on_reboot=0' >/run/modprobe.d/kdyno.conf
-        drivers=$(lsmod | sed -n 's/^watchdog .* //p' | tr , ' ')
-        [ -z "$drivers" ] || {{ modprobe -r $drivers watchdog; modprobe -a $drivers; }}
-    fi
-    mkdir -p /run/systemd/system.conf.d
-    printf '[Manager]\\nKExecWatchdogSec=%s\\n' "$3" >/run/systemd/system.conf.d/kdyno.conf
-    systemctl daemon-reexec || exit 1
+# Most drivers stop the watchdog on the way into the next kernel. Those of kernels under test are
+# told not to by a word of their command line; the box's own are loaded anew for it.
+if [ -n "$3" ] && [ "$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)" = -1 ]; then
+    mkdir -p /run/modprobe.d
+    echo 'options watchdog stop_on_reboot=0' >/run/modprobe.d/kdyno.conf
+    drivers=$(lsmod | sed -n 's/^watchdog .* //p' | tr , ' ')
+    [ -z "$drivers" ] || {{ modprobe -r $drivers watchdog; modprobe -a $drivers; }}
 fi
 sync
 # The check of the loaded kernel's sums is for kernels that a panic starts; an emulated CPU takes
@@ -234,7 +243,9 @@ sync
 kexec -l --no-checks vmlinuz $([ -e initrd ] && echo --initrd=initrd) --command-line="$2" || exit 1
 """
 # Behind the command's end, so that ssh has its status.
-_GO = "systemd-run --quiet --collect --on-active=1 --timer-property=AccuracySec=100ms systemctl $1"
+_GO = (
+    "systemd-run --quiet --collect --on-active=300ms --timer-property=AccuracySec=50ms systemctl $1"
+)
 # Where the first process is dead, or a service does not stop.
 _FORCE = "sync; systemctl --force --force reboot || echo b >/proc/sysrq-trigger"
 _LAST_WORDS = rf"""
@@ -496,6 +507,8 @@ class Box(Built):
         """The present boot came by the firmware and one kexec."""
         self._own_first = False
         """The next boot begins in the box's own kernel, since nothing is known of the last one."""
+        self._ordered_s = 0.0
+        """When the last kexec or reboot was ordered."""
         self._notice: Callable[[str], None] = lambda _text: None
 
     # Before the first boot.
@@ -529,8 +542,9 @@ class Box(Built):
         """The guest program, what brings the box back, and each image with its initramfs."""
         must, room = self._remote.must, ROOM
         program = guest_program(self._setup.cache, 64)
-        limit = str(int(self._settings.boot_timeout_s))
-        must("it cannot be written to", _INSTALL_RETURN, _RETURN, _RETURN_UNIT % int(limit))
+        unit = _RETURN_UNIT % int(self._settings.boot_timeout_s)
+        armed = str(_KEXEC_WATCHDOG_S) if self._armed else ""
+        must("it cannot be written to", _INSTALL_RETURN, _RETURN, unit, armed)
         for file, name in ((program, "guest"), (socket_filter(), "filter")):
             self._remote.put(file, f"{room}/{name}", _COPY_S)
         images = {image.digest: (name, image) for name, image in self._setup.images.items()}
@@ -656,6 +670,7 @@ class Box(Built):
                     failed = Diagnosis("job-refused", f"{{disk}}: {answer.last}")
             settings = {**fields, "box_cpus": ",".join(map(str, cpus))}
             settings["boot"] = "firmware" if self._fresh else "kexec"
+            settings["before_kexec_s"] = round(self._ordered_s - began_s, 2)
         request = BoxJob(
             **vars(plan) | {"job": replace(plan.job, sysctl=())},
             program=guest_program(setup.cache, 64),
@@ -707,8 +722,8 @@ class Box(Built):
         release = release_of(image)
         answer = self._remote.ask(_MODULES, release, image.digest)
         if answer.status == 0:
-            watchdog = str(_KEXEC_WATCHDOG_S) if self._armed else ""
-            answer = self._remote.ask(_LOAD, image.digest, cmdline, watchdog)
+            armed = "armed" if self._armed else ""
+            answer = self._remote.ask(_LOAD, image.digest, cmdline, armed)
         if answer.status != 0:
             return Diagnosis("kexec-refused", answer.last or f"status {answer.status}")
         after = self._reset("kexec", before)
@@ -761,11 +776,11 @@ class Box(Built):
 
     # What became of it.
 
-    def _answer(self, limit_s: float) -> State | None:
-        """Which boot answers, as soon as one does."""
+    def _answer(self, limit_s: float, attempt_s: float = 5.0) -> State | None:
+        """Which boot answers, as soon as one does. attempt_s: before ssh is begun anew."""
         until_s = time.monotonic() + limit_s
         while True:
-            answer = self._remote.ask(_STATE, limit_s=max(5.0, limit_s))
+            answer = self._remote.ask(_STATE, limit_s=max(attempt_s, limit_s))
             if answer.reached:
                 return state_of(answer.text)
             self._remote.hang_up()
@@ -776,12 +791,16 @@ class Box(Built):
     def _reset(self, verb: str, before: State) -> State | None:
         """Send it through ``systemctl verb``: the boot that answers next, or the same one where
         nothing happened; None where nobody answers."""
+        self._ordered_s = time.monotonic()
         self._remote.ask(_GO, verb)
         self._remote.hang_up()
         began_s, forced = time.monotonic(), verb != "reboot"
         while True:
             time.sleep(POLL_S)
-            state = self._answer(0)
+            # A connection that begins before its network hangs until it is begun anew. The longer a
+            # box takes to boot, the slower it may answer.
+            spent_s = time.monotonic() - began_s
+            state = self._answer(0, min(1.0 + spent_s / 12, 20.0))
             spent_s = time.monotonic() - began_s
             if state is not None and state.boot_id != before.boot_id:
                 return state
