@@ -200,6 +200,9 @@ class _Build:
             "HOME": "/tmp",
             "CCACHE_DIR": _CCACHE if inside else str(compiled),
             "CCACHE_MAXSIZE": "2G",
+            # Kbuild lists the headers of each object, so ccache need not preprocess it to know
+            # them. All read the configuration's: only the same configuration is a hit.
+            "CCACHE_DEPEND": "1",
             # The paths inside are the same for every build; stay clear of the user's settings.
             "CCACHE_CONFIGPATH": "/dev/null",
             "CCACHE_TEMPDIR": "/tmp/kdyno-ccache" if inside else str(self.work / "ccache"),
