@@ -229,6 +229,8 @@ _LOAD = f"""
 PATH=$PATH:/usr/sbin:/sbin
 cd {ROOM}/images/$1 || exit 1
 rm -f {ROOM}/returned; touch {ROOM}/owner {ROOM}/went
+# A dead first process would neither say that it starts no kexec, nor start one.
+timeout 30 systemctl show --property=Version >/dev/null || {{ echo "systemd is dead" >&2; exit 1; }}
 # Most drivers stop the watchdog on the way into the next kernel. Those of kernels under test are
 # told not to by a word of their command line; the box's own are loaded anew for it.
 if [ -n "$3" ] && [ "$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)" = -1 ]; then
