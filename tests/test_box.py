@@ -202,8 +202,9 @@ def test_a_boot_from_the_own_kernel_and_back_again(
         *("own", "undo", "modules", "initramfs", "modules", "load", "go kexec", "sysctl", "job"),
         *("go reboot", "undo"),
     ]
+    (installed,) = (each for each in fake.log if each[0] == "install_return")
     ((_, digest, cmdline, watchdog),) = [each for each in fake.log if each[0] == "load"]
-    assert (digest, watchdog) == ("d" * 32, "armed")
+    assert (digest, watchdog, installed[-1]) == ("d" * 32, "armed", "0")
     words = cmdline.split()
     assert words[:5] == ["root=/dev/sda1", "ro", "quiet", "quiet", "mitigations=off"]
     assert words[5:9] == ["panic=10", "oops=panic", "softlockup_panic=1", "nmi_watchdog=panic"]

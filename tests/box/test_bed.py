@@ -77,7 +77,7 @@ ExecStart=/bin/sh /root/agent
 CUT_S = 60.0
 _AS_IT_WAS = "uname -r; ls /lib/modules /boot /etc/systemd/system; md5sum /boot/*"
 _OURS = (
-    "ls -d /var/lib/kdyno /etc/systemd/system/kdyno* /etc/systemd/system*/*/kdyno*; "
+    "ls -d /var/lib/kdyno /etc/systemd/system/kdyno* /etc/systemd/system/*/kdyno*; "
     "ls -d /etc/systemd/system.conf.d; "
     "find /lib/modules -type l -lname '/var/lib/kdyno/*'; "
     "systemctl list-units --plain --no-legend 'kdyno*'; grep -sl kdyno /proc/[0-9]*/comm; "
