@@ -45,7 +45,6 @@ _INITRAMFS = "MODULES=list\nCOMPRESS=lz4\nFSTYPE=ext4\n"
 _MODULES = "virtio_pci\nvirtio_blk\nvirtio_net\next4\ni6300esb\n"
 _NETWORK = """[Unit]
 DefaultDependencies=no
-After=systemd-udevd.service
 Before=ssh.service
 [Service]
 Type=oneshot
@@ -61,7 +60,15 @@ _MASKED = (
     "systemd-logind.service systemd-hwdb-update.service systemd-random-seed.service "
     "systemd-update-utmp.service systemd-journal-flush.service kexec.service kexec-load.service "
     "systemd-journal-catalog-update.service systemd-tmpfiles-clean.timer console-getty.service "
-    "keyboard-setup.service"
+    "keyboard-setup.service "
+    # The initramfs has loaded what there is a device for, and devtmpfs has its nodes.
+    "systemd-udevd.service systemd-udevd-kernel.socket systemd-udevd-control.socket "
+    "systemd-udev-trigger.service modprobe@.service sys-kernel-debug.mount "
+    "sys-kernel-tracing.mount sys-fs-fuse-connections.mount dev-hugepages.mount "
+    "dev-mqueue.mount systemd-sysusers.service systemd-remount-fs.service systemd-binfmt.service "
+    "proc-sys-fs-binfmt_misc.automount getty-static.service systemd-modules-load.service "
+    "kmod-static-nodes.service systemd-sysctl.service systemd-tmpfiles-setup-dev.service "
+    "systemd-update-utmp-runlevel.service"
 )
 _KERNEL_MODULES = (
     "virtio virtio_ring virtio_pci virtio_pci_modern_dev virtio_pci_legacy_dev virtio_blk ext4 "

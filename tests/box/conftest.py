@@ -22,6 +22,4 @@ def _box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bed.Bed]:
 @pytest.fixture
 def box(_box: bed.Bed, monkeypatch: pytest.MonkeyPatch) -> bed.Bed:
     monkeypatch.setenv("PATH", str(_box.ssh_folder), prepend=":")
-    # Nothing is timed here, and others may measure on this machine meanwhile.
-    monkeypatch.setenv("KDYNO_DESPITE_OTHERS", "1")
     return _box

@@ -195,7 +195,7 @@ image = "deb:{agent.disk.folder}/newer.deb"
 cmdline = "init=/bin/false"
 """
     faults = {(0, "own"): "panic", (0, "newer"): "hang", (0, "mute"): "nothing"}
-    text = {"variants": variants, "boot_timeout": 150}
+    text = {"variants": variants, "boot_timeout": 100}
     more = ("--max-minutes", "0.05")
     boots, done, _ = run(agent, tmp_path, faults, "mute", "dead", more=more, status=1, **text)
     assert ends(boots) == {
