@@ -4,26 +4,32 @@
 from __future__ import annotations
 
 import math
+from csv import DictReader
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import effect as effect_of
 from fake_machine import FakeMachine, Rule
 from fake_run import PIPE, bench, manifest_of, measured
 
 from benchmarks.simulation.rare import COSTS, shares
 from benchmarks.turn_noise import NOISES
+from kdyno.judge.flags import moved_controls, tails
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Pair, Question
+from kdyno.judge.pairs import Judged, Pair, Question
 from kdyno.report import effects, exporters, terminal
+from kdyno.report.evidence import Evidence
 from kdyno.report.groups import groups
 from kdyno.report.sentence import worded
 from kdyno.stats.effect import Floats, effect_of_differences
 from kdyno.stats.stopping import both, enough
 from kdyno.stats.verdict import Better, Claim, judge, judge_sums, log_mean_speed, slow_share
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
+from kdyno.store.manifest import CaseInfo
 from kdyno.store.samples import Samples
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import Throughput, Verdict
 
 
 def scatter(middle: float, sd: float, seed: int, n: int = 24) -> np.ndarray:
@@ -69,6 +75,28 @@ def test_where_sum_and_typical_turn_disagree(
         assert judged.predicted_blocks is not None and judged.predicted_blocks > 24
     if word == "equivalent":
         assert judged == first[0]
+
+
+def test_a_control_that_moved_in_sum_moved_by_what_the_sum_says() -> None:
+    case = CaseInfo(suite="s", case="dhry", unit="loops/s", better="higher", control=True)
+    question = Question("x", "", "stock", ("mine",), None, (case,), 0.95, 0.01, 0.005)
+    claim = Claim(TYPICAL, "higher")
+    sums = [TYPICAL - np.tile([0.0, 0.04, 0.06, 0.1], 6)]
+    ((word, summed),), _ = judge_sums([claim], judge([claim]), sums)
+    assert summed is not None and word.word == "slower"
+    row = Judged(Pair(Samples(), question, case, "mine"), word, None, summed)
+    (flag,) = moved_controls([row])
+    assert "mine moved it by -4." in flag.text
+
+
+@pytest.mark.parametrize(
+    ("word", "end"),
+    [("slower", "The verdict is that of the sum"), ("inconclusive", "So nothing is decided")],
+)
+def test_a_tail_says_whether_the_sum_decides(word: str, end: str) -> None:
+    summed = Throughput(ratio=1.0, ci=(0.995, 1.005), tail=True, decides=True)
+    (flag,) = tails([effect_of("pipe", word, 1.03, throughput=summed)])
+    assert flag.text.endswith(end)
 
 
 def test_blocks_without_a_sum_and_counts_are_left_alone() -> None:
@@ -144,7 +172,10 @@ def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> Non
     text = terminal.text(verdict, 120)
     assert "slower Σ" in text and "tail" in text
     summary = exporters.markdown(verdict)
-    assert "by summed times" in summary and "tail:" in summary
+    assert "by summed times" in summary and f"{PIPE.name} in mine: by summed" in summary
+    assert (
+        next(DictReader(StringIO(exporters.csv(Evidence(verdict)))))["throughput_decides"] == "yes"
+    )
     assert '<failure message="slower' in exporters.junit(verdict)
     ((tables,),) = (group.effects for group in groups(verdict))
     assert tables.ratio == effect.throughput.ratio and effects.interval(tables).text

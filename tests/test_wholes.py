@@ -9,7 +9,7 @@ import re
 import pytest
 
 from kdyno.judge.judging import family_of
-from kdyno.judge.pairs import Question
+from kdyno.judge.pairs import Question, pairs_of
 from kdyno.report.exporters import markdown
 from kdyno.report.terminal import text
 from kdyno.store.manifest import CaseInfo
@@ -89,6 +89,11 @@ def test_intervals_are_corrected_for_all_groups_and_undecided_ones_say_how_many_
     assert ab.ci is not None and ab.ci_raw is not None
     assert ab.ci[0] < ab.ci_raw[0] < 1.0 < ab.ci_raw[1] < ab.ci[1]
     assert ab.verdict == "inconclusive" and (ab.predicted_blocks or 0) > BLOCKS
+    # More blocks do not settle what more links would.
+    data.links = {block: block + 1 for block in range(BLOCKS)}
+    pairs = pairs_of(data, question(), ["new"])
+    ab, _ = family_of(data, question(), SUITES, pairs)[1]
+    assert ab.verdict == "inconclusive" and ab.predicted_blocks is None
 
 
 def test_they_are_shown_with_their_rule() -> None:

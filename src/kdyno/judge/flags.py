@@ -138,7 +138,7 @@ def tails(
         *((effect, "", effect.variant, effect.case) for effect in effects),
         *((group, "", group.variant, group.group) for group in groups),
         *(
-            (row, f"{_contrast(row)}: ", None, row.case)
+            (row, f"{contrast(row)}: ", None, row.case)
             for row in (factors.effects if factors else ())
         ),
     ]
@@ -150,7 +150,9 @@ def tails(
                 whose = "one in" if own.slow_turns > 0 else "of the baseline's one in"
                 rare = f"{whose} {round(1 / abs(own.slow_turns))} is far slower than the others"
             text = f"{about}by summed times {_percent(own.ratio, own.ci)}, a typical one "
-            text += f"{_percent(effect.ratio, effect.ci)}: {rare}. The verdict is that of the sum"
+            text += f"{_percent(effect.ratio, effect.ci)}: {rare}. "
+            moved = effect.verdict in ("faster", "slower")
+            text += "The verdict is that of the sum" if moved else "So nothing is decided"
             flags.append(Flag(kind="tail", text=text, **place))
         flags += [
             Flag(kind="quantile", text=f"{own.figure} {_percent(own.ratio, own.ci)}", **place)
@@ -160,7 +162,7 @@ def tails(
     return flags
 
 
-def _contrast(row: FactorEffect) -> str:
+def contrast(row: FactorEffect) -> str:
     """``preempt full ÷ none at jobs 8``."""
     text = f"{row.factor} {row.level} ÷ {row.reference}"
     if row.other is not None:
@@ -209,7 +211,8 @@ def moved_controls(rows: Sequence[Judged]) -> list[Flag]:
         judged, variant = row.judgement, row.pair.variant
         if not row.pair.case.control or not judged.moved:
             continue
-        percent = 100 * ((judged.effect.ratio or 1.0) - 1.0)
+        own = row.summed.judgement if row.summed and row.summed.decides else judged
+        percent = 100 * ((own.effect.ratio or 1.0) - 1.0)
         moved = f"{percent:+.2f} %" if abs(percent) >= 0.005 else f"{percent:+.1g} %"
         why = "code layout, frequency or the machine changed"
         if judged.effect.exact:
@@ -417,10 +420,9 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
 
 def failed_boots(data: Samples) -> list[Flag]:
     """One for each variant that had any, and one for each boot that cannot be read."""
-    flags = [
-        Flag(kind="damaged", text=f"{bad.name}: {bad.reason} (not used)") for bad in data.damaged
-    ]
+    damaged = (f"{bad.name}: {bad.reason} (not used)" for bad in data.damaged)
+    flags = [Flag(kind="damaged", text=text) for text in damaged]
     for variant, reasons in sorted(data.failures.items()):
         counts = ", ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
-        flags.append(Flag(kind="failed-boots", text=f"{variant}: {counts}", variant=variant))
+        flags.append(Flag(kind="failed-boots", text=counts, variant=variant))
     return flags

@@ -353,6 +353,8 @@ def judged_all(
         question.equivalent,
         alpha,
     )
+    if pairs and pairs[0].data.links:  # links would settle it, and there are no more
+        words = [(replace(word, predicted_blocks=None), summed) for word, summed in words]
     quantiles: dict[Key, list[Quantile]] = {}
     for (pair, name, _), each in zip(figures, of_figures, strict=True):
         quantile = Quantile(figure=name, **figures_of(each))
@@ -382,8 +384,6 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
                 reason = f"{name}: {why}"
     if reason or variant in manifest.failed:
         figures["verdict"] = "failed"
-    if pair.data.links:  # it would be links that settle it, and there are no more
-        figures["predicted_blocks"] = None
     before, after = (pair.data.apart.get(key, {}) for key in pair.keys)
     order = {name: place for place, name in enumerate(FIGURES)}
     scores = [list(pair.data.scores.get(key, {}).values()) for key in pair.keys]

@@ -202,8 +202,8 @@ class Effect(Frozen):
     predicted_blocks: int | None = None
     """Blocks that the present spread predicts would settle an inconclusive verdict."""
     p_value: Annotated[float, Field(ge=0, le=1)] | None = None
-    """The least 1 − confidence of the whole run at which it would still be faster or slower; that
-    of the run where the word rests on the sum. None: too few blocks, and counts."""
+    """1 − confidence of the whole run at which it is faster or slower by Holm's correction, which
+    is coarser than the verdict's; the run's where the sum decides. None: few blocks, and counts."""
     control: bool = False
     """The case does not depend on the kernel (negative control)."""
     exact: bool = False
