@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kdyno.judge.comparing import RULE
 from kdyno.report import figures, plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import csv, markdown
@@ -38,6 +39,7 @@ SAME = [one(f"e{n}", 1.0, "equivalent") for n in range(1, 6)]
 OPEN = one("open", 1.01, "inconclusive", predicted_blocks=85)
 FAR = one("open", 1.02, "inconclusive", variant="yours", predicted_blocks=4511)
 TIME: dict[str, Any] = {"better": "lower", "unit": "s"}
+LINKS = {"links": 4, "layout": 0.01}
 EACH = "; 20 boots of each."
 
 TABLE: list[tuple[list[Effect], dict[str, Any], str]] = [
@@ -186,6 +188,53 @@ TABLE: list[tuple[list[Effect], dict[str, Any], str]] = [
         "No answer: no variant was measured; mine failed (panic); 20 boots of each.",
     ),
     ([], {"failed": {"stock": ""}}, "No answer: the baseline stock failed (no reason given)."),
+    (  # what was measured until then counts
+        [SAME[0]], {"failed": {"stock": "panic"}},
+        "mine is equivalent to stock (within ±1 %) in e1; stock failed before it was done (panic)"
+        + EACH,
+    ),
+    (  # a variant that was never built has effects that failed, each for the same reason
+        [SAME[0], one("e1", None, "failed", variant="bad", blocks=0)],
+        {"failed": {"bad": "did not build"}},
+        "mine is equivalent to stock (within ±1 %) in e1; bad failed (did not build)" + EACH,
+    ),
+    (
+        [SAME[0], one("e1", 0.8, "failed", variant="bad", blocks=10)], {"failed": {"bad": "panic"}},
+        "mine is equivalent to stock (within ±1 %) in e1; bad failed before it was done (panic)"
+        + EACH,
+    ),
+    (
+        [one("e1", 0.8, "failed", blocks=10)], {"failed": {"mine": "panic"}},
+        "No answer: no variant was measured to its end; mine failed before it was done (panic)"
+        + EACH,
+    ),
+    (
+        [one("dhry", 1.0, "equivalent", control=True)], {},
+        "No answer: only controls were measured" + EACH,
+    ),
+    (
+        [SAME[0], one("e1", None, "failed", variant="copy")],
+        {"copy_of_baseline": "copy", "failed": {"copy": "panic"}},
+        "mine is equivalent to stock (within ±1 %) in e1; copy failed (panic)" + EACH,
+    ),
+    (
+        [SAME[0], one("e1", 1.01, "inconclusive", ci=None, variant="copy")],
+        {"copy_of_baseline": "copy"},
+        "mine is equivalent to stock (within ±1 %) in e1; how much stock differs from its own copy "
+        "is not known" + EACH,
+    ),
+    (  # of runs that lie apart no number of blocks would do
+        [one("pipe", 1.1, "inconclusive", ci=None, blocks=3)], {"rule": RULE},
+        "mine is undecided against stock in pipe" + EACH,
+    ),
+    (
+        [one("pipe", 1.1, "inconclusive", ci=None, blocks=4, links=LINKS)], {},
+        "mine is undecided against stock: 4 links are too few, 6 are the least" + EACH,
+    ),
+    (
+        [one("pipe", 1.00003, "slower", equivalent_too=True, exact=True, **TIME)], {},
+        "mine is slower than stock by too little to matter (within ±1 %) in pipe (+0.003 %)" + EACH,
+    ),
     (
         [SAME[0], one("e1", 1.0, "equivalent", variant="copy", noise_floor=0.004)],
         {"copy_of_baseline": "copy"},

@@ -100,12 +100,3 @@ def geometric_mean(effects: Iterable[Effect]) -> float | None:
     if len(measured) < 2 or len({effect.better for effect in measured}) != 1:
         return None
     return math.exp(sum(math.log(effect.ratio or 1.0) for effect in measured) / len(measured))
-
-
-def moved_controls(verdict: Verdict) -> tuple[Effect, ...]:
-    """Negative controls that came out faster or slower by more than does not matter."""
-    return tuple(
-        effect
-        for effect in map(deciding, verdict.effects)
-        if effect.control and effect.verdict in ("faster", "slower") and not effect.equivalent_too
-    )

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from kdyno.judge.comparing import RULE
 from kdyno.report import figures, plain, tables
-from kdyno.report.groups import Group, geometric_mean, groups, moved_controls
+from kdyno.report.effects import effect as in_percent
+from kdyno.report.groups import Group, geometric_mean, groups
 from kdyno.store.manifest import Manifest
 from kdyno.store.verdict import Effect, Verdict
 from kdyno.suites.catalogue import UNIT
@@ -47,12 +49,15 @@ def worded(verdict: Verdict, manifest: Manifest | None = None) -> Verdict:
     words = answer(verdict)
     if verdict.values:
         measured = [value for value in verdict.values if value.value is not None]
-        kernel = (manifest.host if manifest else {}).get("host_kernel", "unknown")
+        kernel, noun = f"The kernel {plain.short(verdict.baseline)}", "boot"
+        if manifest is None or not manifest.machine.built:
+            host = (manifest.host if manifest else {}).get("host_kernel", "unknown")
+            kernel, noun = f"The running kernel {host}", "repetition"
         most = max((value.repetitions for value in measured), default=0)
         words = (
-            f"The running kernel {kernel}: {figures.count(len(measured), 'case')} of "
-            f"{len(verdict.values)} measured, {figures.count(most, 'repetition')} at most; nothing "
-            "is compared here (`kdyno compare RUN RUN` compares runs)."
+            f"{kernel}: {figures.count(len(measured), 'case')} of {len(verdict.values)} measured, "
+            f"{figures.count(most, noun)} at most; nothing is compared here (`kdyno compare RUN "
+            "RUN` compares runs)."
         )
     return verdict.model_copy(update={"answer": words})
 
@@ -79,15 +84,28 @@ class _Answer:
         return {effect.variant for effect in self.verdict.effects}
 
     def sentence(self) -> str:
-        verdict = self.verdict
-        if verdict.baseline in verdict.failed:
-            reason = _reason(verdict.failed[verdict.baseline])
+        verdict, failed = self.verdict, self.verdict.failed
+        measured = [effect for effect in verdict.effects if effect.ratio is not None]
+        if verdict.baseline in failed and not measured:
+            reason = _reason(failed[verdict.baseline])
             return f"No answer: the baseline {self.baseline} failed ({reason})."
+        begun = {verdict.baseline, *(effect.variant for effect in measured)}
         all_groups = groups(verdict)
-        tested = [group for group in all_groups if not group.is_copy and group.tested]
-        copies = [group for group in all_groups if group.is_copy]
+        variants = [group for group in all_groups if not group.is_copy]
+        copies = [group for group in all_groups if group.is_copy and group.variant in begun]
+        # Why a variant failed is a part of its own.
+        tested = [
+            group
+            for group in variants
+            if any(each.verdict != "failed" or each.variant not in failed for each in group.tested)
+        ]
         settled = [group for group in tested if not all(map(_is_open, group.tested))]
-        parts = [] if tested or copies else ["No answer: no variant was measured"]
+        parts = []
+        if not tested and (variants or not copies):
+            own = {each.control for each in measured if each.variant != verdict.copy_of_baseline}
+            left = " to its end" if False in own else ""
+            what = "only controls were" if own == {True} else "no variant was"
+            parts = [f"No answer: {what} measured{left}"]
         if len(tested) > _SHOWN_VARIANTS and settled:
             parts.append(self.overview(tested))
         else:
@@ -97,14 +115,13 @@ class _Answer:
                 together.setdefault(self.clause(group), []).append(plain.short(group.variant))
             parts += [f"{_list(who)} {_are(len(who))} {words}" for words, who in together.items()]
         parts += self.open(tested) if settled else self.all_open(tested)
-        measured = {group.variant for group in tested}
-        for variant, reason in verdict.failed.items():
-            left = " before it was done" if variant in measured else ""
+        for variant, reason in failed.items():
+            left = " before it was done" if variant in begun else ""
             parts.append(f"{plain.short(variant)} failed{left} ({_reason(reason)})")
         parts += map(self.against_itself, copies)
-        parts += self.differing_machines() + self.moved_controls()
-        measured |= {verdict.baseline, *(group.variant for group in copies)}
-        if used := [count for name, count in verdict.boots.items() if count and name in measured]:
+        parts += self.differing_machines() + self.moved_controls(variants)
+        begun |= {group.variant for group in tested}
+        if used := [count for name, count in verdict.boots.items() if count and name in begun]:
             least = f"{min(used)} to " if min(used) < max(used) else ""
             parts.append(f"{least}{figures.count(max(used), 'boot')} of each")
         return "; ".join(parts) + "."
@@ -159,10 +176,11 @@ class _Answer:
             return []
         who = _list(_short([plain.short(group.variant) for group in tested]))
         text = f"{who} {_are(len(tested))} undecided against {self.baseline}"
-        if all(effect.ci is None for effect in effects):
+        if all(effect.ci is None for effect in effects) and self.verdict.rule != RULE:
             blocks = max(effect.blocks for effect in effects)
+            noun = "link" if any(effect.links for effect in effects) else "block"
             least = f", {_LEAST_BLOCKS} are the least" if blocks < _LEAST_BLOCKS else ""
-            return [f"{text}: {figures.count(blocks, 'block')} {_are(blocks)} too few{least}"]
+            return [f"{text}: {figures.count(blocks, noun)} {_are(blocks)} too few{least}"]
         cases = list({effect.key[:2]: effect for effect in effects}.values())
         return [f"{text} {self.place(cases, cases)}{_blocks_needed(effects)}"]
 
@@ -174,8 +192,8 @@ class _Answer:
         if not kind.endswith("≈"):
             return place
         if len(members) > _SHOWN_CASES:
-            return f"{place} ({figures.effect(max(members, key=_distance).ratio)} at most)"
-        ratios = [f"{self.case(effect)} ({figures.effect(effect.ratio)})" for effect in members]
+            return f"{place} ({in_percent(max(members, key=_distance)).text} at most)"
+        ratios = [f"{self.case(effect)} ({in_percent(effect).text})" for effect in members]
         return f"in {_list(ratios)}"
 
     def place(self, members: Sequence[Effect], effects: Sequence[Effect]) -> str:
@@ -263,8 +281,12 @@ class _Answer:
                 "that size mean nothing here"
             )
         floors = [effect.noise_floor for effect in copy.effects if effect.noise_floor is not None]
-        size = f" of at most {figures.percent(max(floors), signed=False)}" if floors else ""
-        return f"{self.baseline} against its own copy shows no difference but noise{size}"
+        if not floors:
+            return f"how much {self.baseline} differs from its own copy is not known"
+        size = figures.percent(max(floors), signed=False)
+        return (
+            f"{self.baseline} against its own copy shows no difference but noise of at most {size}"
+        )
 
     def differing_machines(self) -> list[str]:
         """Effects that are not the same on all machines, with the machines (of several models of
@@ -287,9 +309,9 @@ class _Answer:
             f"{plain.short(high.stratum)}){rest}"
         ]
 
-    def moved_controls(self) -> list[str]:
-        copy = self.verdict.copy_of_baseline
-        moved = [effect for effect in moved_controls(self.verdict) if effect.variant != copy]
+    def moved_controls(self, variants: Sequence[Group]) -> list[str]:
+        effects = [effect for group in variants for effect in group.effects]
+        moved = [effect for effect in effects if effect.control and _matters(effect)]
         if not moved:
             return []
         names = [
