@@ -15,6 +15,8 @@ from synthetic_run import Shape, case, make, record
 
 from kdyno.errors import UsageError
 from kdyno.judge.comparing import between_runs, compare, within_runs
+from kdyno.report.exporters import exporter
+from kdyno.report.sentence import answer, worded
 from kdyno.store.boot import Sample
 from kdyno.store.manifest import work_digest
 from kdyno.store.run import Run, open_run
@@ -233,6 +235,18 @@ def test_on_the_command_line(tmp_path: Path, kdyno: Kdyno) -> None:
         assert done.status == status and text in (done.err if status else done.out), words
     with pytest.raises(UsageError):
         open_run(tmp_path)
+
+
+def test_nothing_is_said_of_blocks_where_there_are_none(tmp_path: Path) -> None:
+    verdict = worded(compare(one_each(tmp_path, 1100)))
+    for form in ("markdown", "html"):
+        content = str(exporter(form).export(verdict))
+        assert "paired within blocks" not in content
+        assert "of runs that were measured one after the other" in content
+        assert "else of the spread inside the runs alone" in content
+    (few,) = (each.model_copy(update={"ci": None, "blocks": 3}) for each in verdict.effects)
+    verdict = verdict.model_copy(update={"effects": (few,)})
+    assert answer(verdict).startswith("7.2 is undecided against 7.1 in pipe")
 
 
 def test_two_variants_of_one_run_are_judged_in_pairs(tmp_path: Path, kdyno: Kdyno) -> None:

@@ -7,11 +7,14 @@ import csv
 import io
 from xml.etree import ElementTree as xml
 
-from command_line import SLOWER, effect, verdict
+from command_line import SLOWER, UNDECIDED, effect, verdict
 from test_report_gate import level
 
 from kdyno.report import exporters
 from kdyno.report.evidence import Evidence
+from kdyno.report.sentence import worded
+from kdyno.report.terminal import text
+from kdyno.store.manifest import Manifest
 from kdyno.store.verdict import CaseValue, FactorTable, Flag, Verdict
 
 FIGURE = CaseValue(
@@ -45,6 +48,36 @@ def test_values_in_markdown() -> None:
     text = exporters.markdown(HOST)
     assert "| sysbench/cpu | 1234 events/s | 1200 … 1300 | 9 |" in text
     assert "hackbench/groups\\|1 (lower is better) | no figure: skip: hackbench is missing" in text
+
+
+def test_a_kernel_that_was_booted_alone_is_not_the_one_that_runs_here() -> None:
+    about = {"tool": "0", "created": "2026-01-01T00:00:00", "experiment": "x", "seed": 1}
+    about |= {"baseline": "stock", "host": {"host_kernel": "6.1"}}
+    for machine, kernel, boots in (
+        ("uml", "The kernel stock", "9 boots"),
+        ("host", "The running kernel 6.1", "9 repetitions"),
+    ):
+        manifest = Manifest.model_validate(about | {"machine": {"kind": machine}})
+        words = worded(HOST.model_copy(update={"baseline": "stock"}), manifest).answer
+        assert words.startswith(f"{kernel}: 1 case of 2 measured, {boots} at most; nothing is")
+    for form in ("markdown", "html"):
+        content = str(exporters.exporter(form).export(HOST))
+        assert "paired within blocks" not in content and "do not matter" not in content
+
+
+def test_a_remark_says_what_it_is_about() -> None:
+    flag = Flag(kind="tail", text="by summed times", variant="mine", suite="u", case="a*b")
+    judged = verdict(SLOWER, flags=(flag,))
+    assert "- tail: u/a\\*b in mine: by summed times" in exporters.markdown(judged)
+    assert 'value="tail: u/a*b in mine: by summed times"' in exporters.junit(judged)
+
+
+def test_what_a_variant_that_failed_gave_before_is_not_called_no_figure() -> None:
+    late = effect("pipe", "failed", 0.8, reason="panic")
+    never = SLOWER.model_copy(update={"verdict": "failed", "ratio": None, "reason": "panic"})
+    content = text(verdict(late, never, failed={"mine": "panic"}), 100)
+    assert "no figure  unixbench/syscall in mine: panic" in content
+    assert "unixbench/pipe in mine" not in content
 
 
 def test_values_in_csv() -> None:
@@ -97,3 +130,6 @@ def test_a_long_summary_says_what_changed_and_folds_the_rest() -> None:
 def test_a_long_summary_without_a_change_says_so() -> None:
     many = [effect(f"case-{number}", "equivalent", 1.0) for number in range(20)]
     assert "\n\nNothing is faster or slower by more than" in exporters.markdown(verdict(*many))
+    tiny = effect("tiny", "slower", 0.999, equivalent_too=True)
+    content = exporters.markdown(verdict(*many, tiny, UNDECIDED))
+    assert "Nothing was found faster or slower by more than does not matter; 1 of 22" in content

@@ -69,6 +69,13 @@ def test_the_answer_and_the_gate_are_of_all(kdyno: Kdyno, few: None, tmp_path: P
     assert kdyno("report", run.name, "--fail-on", "slower").status == 10
 
 
+def test_what_changed_is_of_all(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdyno.report.exporters._MOST_UNFOLDED", 3)
+    equal = [effect(f"case-{at}", "equivalent", 1.0) for at in range(MOST)]
+    content = str(exporters()["markdown"].export(verdict(*equal, effect("last", "slower", 0.5))))
+    assert "Nothing" not in content and "| unixbench/last | mine | −50.0 % |" in content
+
+
 def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
     evidence = evidence_of(run)
     for home in ("", "../index.html"):

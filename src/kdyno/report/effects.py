@@ -15,6 +15,7 @@ from kdyno.store.verdict import (
     CaseValue,
     Effect,
     FactorEffect,
+    Flag,
     GroupEffect,
     StratumEffect,
     Verdict,
@@ -60,10 +61,18 @@ def uncorrected(effect: Effect) -> bool:
 
 def interval(item: OfAny | StratumEffect) -> Cell:
     if isinstance(item, Effect) and item.exact and item.ci is not None:
-        return Cell(figures.same_in(item.blocks), item.ci[0])
+        return Cell(f"same in {figures.count(item.blocks, 'boot')}", item.ci[0])
     if isinstance(item, Effect) and item.ci is None and item.ci_raw is not None:
         return Cell(f"({figures.interval(item.ci_raw)})", item.ci_raw[0])
     return Cell(figures.interval(item.ci), item.ci[0]) if item.ci is not None else Cell()
+
+
+def about(item: Effect | Flag) -> str:
+    """Where it is, before its text: ``unixbench/pipe in mine: ``."""
+    place = "/".join(plain.name(part) for part in (item.suite, item.case) if part)
+    if item.variant:
+        place += f"{' in ' if place else ''}{plain.name(item.variant)}"
+    return f"{place}: " if place else ""
 
 
 def word(item: OfAny) -> str:
@@ -73,8 +82,8 @@ def word(item: OfAny) -> str:
 
 def in_figures(item: OfAny) -> str:
     """``−1.20 % (−1.62 … −0.85 %)``."""
-    interval = f" ({figures.interval(item.ci)})" if item.ci is not None else ""
-    return f"{figures.effect(item.ratio)}{interval}"
+    ends = f" ({interval(item).text})" if item.ci is not None else ""
+    return f"{effect(item).text or '?'}{ends}"
 
 
 def word_cell(item: OfAny, blocks: bool = True) -> Cell:

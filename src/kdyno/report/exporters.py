@@ -71,6 +71,7 @@ CSV_COLUMNS = (
     *("mean_ratio", "mean_low", "mean_high", "noise_floor", "blocks", "verdict", "equivalent_too"),
     *("inside_noise_floor", "predicted_blocks", "reason", "value_low", "value_high", "remarks"),
     *("exact", "paired_value", "throughput_ratio", "throughput_low", "throughput_high"),
+    "throughput_decides",
 )
 
 
@@ -86,6 +87,7 @@ def csv(evidence: Evidence) -> str:
         item = {column: getattr(effect, column, None) for column in CSV_COLUMNS}
         summed = effect.throughput
         item["throughput_ratio"] = summed.ratio if summed else None
+        item["throughput_decides"] = summed.decides if summed else None
         intervals = {"ci": effect.ci, "ci_raw": effect.ci_raw, "mean": effect.mean_ci}
         for name, ends in (intervals | {"throughput": summed.ci if summed else None}).items():
             item[f"{name}_low"], item[f"{name}_high"] = ends or (None, None)
@@ -226,7 +228,7 @@ def junit(verdict: Verdict) -> str:
     for place, flag in enumerate(verdict.flags):
         of = remarks.setdefault(flag.variant, [])
         if len(of) < _MOST_REMARKS:
-            of.append((place, f"{flag.kind}: {flag.text}"))
+            of.append((place, f"{flag.kind}: {effects.about(flag)}{flag.text}"))
 
     def suite(variant: str, tests: list[Test]) -> TestSuite:
         """At its head the question, the answer, and what to beware of."""
@@ -333,13 +335,12 @@ def markdown(whole: Verdict) -> str:
     """A summary to post to a pull request, or to paste into an issue or a page: the answer and what
     changed; all the rest is there too, folded where it is long."""
     verdict = displayed(whole)
-    variants = groups(verdict)
-    tested = [effect for group in variants if not group.is_copy for effect in group.tested]
+    tested = [effect for of in groups(whole) if not of.is_copy for effect in of.tested]
     text = _TEXTS.get_template("summary.md").render(
         whole=whole,
         verdict=verdict,
         answer=answer(whole),
-        variants=[_variant_grid(verdict, group) for group in variants],
+        variants=[_variant_grid(verdict, group) for group in groups(verdict)],
         folded=len(verdict.effects) > _MOST_UNFOLDED,
         tested=tested,
         changed=_changed(verdict, tested),
@@ -369,7 +370,7 @@ def _changed(verdict: Verdict, tested: Sequence[Effect]) -> Grid | None:
     """What is faster, slower or failed in any variant, slower first."""
     order = ("slower", "failed", "faster")
     rows = [effect for effect in tested if effect.verdict in order and not effect.equivalent_too]
-    rows.sort(key=lambda effect: order.index(effect.verdict))
+    rows = sorted(rows, key=lambda effect: order.index(effect.verdict))[: len(verdict.effects)]
     columns = [
         Column("what changed", lambda effect: effects.case(effect, "before"), "name"),
         Column("variant", lambda effect: plain.name(effect.variant)),

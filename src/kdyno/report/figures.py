@@ -46,19 +46,12 @@ def exact(ratio: float | None) -> str:
     return percent(value / 100.0, decimals=min(places - 1, 9))
 
 
-def same_in(boots: int) -> str:
-    """In place of an interval: what an exact count rests on."""
-    return f"same in {boots} boot{'' if boots == 1 else 's'}"
-
-
 def exact_because(boots: int) -> str:
     """What exact means, where an effect rests on so many boots of either kernel at least."""
     if boots == 1:
         return "counted, and the same in most parts of the one boot of either kernel"
-    return (
-        f"counted, and the same in {boots} boots of either kernel or more; the mean of all parts "
-        "says the same"
-    )
+    some = f"{boots} boots of either kernel or more"
+    return f"counted, and the same in {some}; the mean of all parts says the same"
 
 
 def size(ratio: float | None) -> str:

@@ -55,6 +55,8 @@ class Section:
 
 
 ENVIRONMENT.globals |= {
+    "about": effects.about,
+    "method": tables.method,
     "note_of_factors": tables.note_of_factors,
     "note_of_uncorrected": effects.UNCORRECTED,
 }
@@ -299,7 +301,7 @@ def boots_section(evidence: Evidence) -> Html | None:
         effect = of_key.get((*case.key, variant))
         words = ""
         if effect is not None and effect.ratio is not None:
-            words = f"{figures.effect(effect.ratio)} {effects.word(effect)}"
+            words = f"{effects.effect(effect).text} {effects.word(effect)}"
         unit = plain.name(case.unit)
         kernels = {baseline: arms["baseline"], variant: points}
         about = "; ".join(_arm(name, of, unit) for name, of in kernels.items() if of)

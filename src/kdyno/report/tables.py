@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
+from kdyno.judge.comparing import RULE
 from kdyno.report import effects, figures, plain
 from kdyno.report.groups import deciding
 from kdyno.report.show.grid import Cell, Column, Grid
@@ -26,7 +27,7 @@ from kdyno.store.verdict import (
 
 NOTE_OF_GROUPS = (
     "a group is the harmonic mean of its cases' ratios in each block, and above 0 % is better; "
-    "intervals are corrected for the number of groups"
+    "intervals are corrected for all that the run claims"
 )
 _FEW_MACHINES = 16
 """That a text shows; a page has them all."""
@@ -194,6 +195,20 @@ def strata(verdict: Verdict, most: int = _FEW_MACHINES) -> Grid | None:
     return Grid(columns, rows, "Effects by machine", id="strata-table") if rows else None
 
 
+def method(verdict: Verdict) -> str:
+    """What effects, values and intervals are, below their table."""
+    paired, corrected = "paired within blocks", "corrected for the number of effects"
+    if verdict.rule == RULE:
+        paired = "of runs that were measured one after the other"
+        corrected = (
+            f"{corrected} where there is a verdict, else of the spread inside the runs alone"
+        )
+    return (
+        f"The effect is variant ÷ baseline, {paired}; the value is the baseline's median × the "
+        f"effect; the interval is {corrected}."
+    )
+
+
 class Detail(NamedTuple):
     """A table behind the effects, as texts show it: with a heading and a note, folded."""
 
@@ -256,7 +271,7 @@ def note_of_factors(verdict: Verdict) -> str:
     return (
         "A row compares a level with its factor's reference, within blocks and on the log scale, "
         "averaged over the other factors; × rows say how much more or less two levels do together "
-        "than each alone. Intervals are corrected for all rows of this table. Equivalent means "
+        "than each alone. Intervals are corrected for all that the run claims. Equivalent means "
         f"inside {figures.tolerance(verdict.equivalent)}."
     )
 

@@ -10,6 +10,7 @@ from typing import TextIO
 from rich.table import Table
 from rich.text import Text
 
+from kdyno.judge.flags import contrast
 from kdyno.report import effects, figures, plain, tables
 from kdyno.report.groups import Group, displayed, groups
 from kdyno.report.sentence import answer
@@ -155,26 +156,20 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
     """(style, head, text) lines below the tables: failures first, then warnings, then
     what marks mean that are there."""
 
-    def where(suite: str | None, case: str | None, variant: str | None) -> str:
-        about = "/".join(plain.name(part) for part in (suite, case) if part)
-        if variant:
-            about += f"{' in ' if about else ''}{plain.name(variant)}"
-        return f"{about}: " if about else ""
-
     notes = [
         ("bold magenta", "failed", f"{plain.name(variant)}: {plain.sentence(reason)}")
         for variant, reason in verdict.failed.items()
     ]
     for effect in rows:
-        if effect.reason:
-            about = where(*effect.key)
-            notes.append(("magenta", "no figure", f"{about}{plain.sentence(effect.reason)}"))
+        if effect.reason and effect.ratio is None:
+            text = f"{effects.about(effect)}{plain.sentence(effect.reason)}"
+            notes.append(("magenta", "no figure", text))
     if verdict.factors:
         notes += [("yellow", "missing", plain.sentence(text)) for text in verdict.factors.missing]
         notes.append(("dim", "×", tables.note_of_factors(verdict)))
     for flag in verdict.flags:
-        about = where(flag.suite, flag.case, flag.variant)
-        notes.append(("yellow", plain.short(flag.kind), f"{about}{plain.sentence(flag.text)}"))
+        text = f"{effects.about(flag)}{plain.sentence(flag.text)}"
+        notes.append(("yellow", plain.short(flag.kind), text))
     band = figures.tolerance(verdict.equivalent)
     of_factors = verdict.factors.effects if verdict.factors else ()
     every: tuple[effects.OfAny, ...] = (*rows, *verdict.groups, *of_factors)
@@ -182,14 +177,14 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
     details = {detail.mark: detail.note for detail in tables.DETAILS}
     legend = (
         ("≈", f"a real difference, but inside {band}: too little to matter",
-         any(effect.equivalent_too for effect in rows)),
+         any(row.equivalent_too for row in every)),
         ("?", "no larger than the baseline's difference from itself",
          any(effect.inside_noise_floor for effect in rows)),
         ("Σ", f"of all turns in sum: typical ones are inside {band}, or disagree",
          any(row.throughput is not None and row.throughput.decides for row in every)),
         ("( )", effects.UNCORRECTED, any(map(effects.uncorrected, rows))),
         ("(n)", "about n blocks would settle it",
-         any(effect.verdict == "inconclusive" and effect.predicted_blocks for effect in rows)),
+         any(row.verdict == "inconclusive" and row.predicted_blocks for row in every)),
         ("exact", figures.exact_because(min(exact, default=0)), bool(exact)),
         ("(±n)", details["(±n)"], any(effect.apart for effect in rows)),
         ("function", details["function"], any(effect.functions for effect in rows)),
@@ -208,8 +203,17 @@ def rejudged(first: Verdict | None, now: Verdict, manifest: Manifest) -> list[st
         band = figures.tolerance(verdict.equivalent)
         return f"{100 * verdict.confidence:g} %, equivalent {band}"
 
-    def words_of(verdict: Verdict) -> dict[tuple[str, str, str], str]:
-        return {effect.key: effects.word(effect) for effect in verdict.effects}
+    def words_of(verdict: Verdict) -> dict[str, str]:
+        table = verdict.factors.effects if verdict.factors else ()
+        rows: list[tuple[str, str, effects.OfAny]] = [
+            *((of.case, f" in {of.variant}", of) for of in verdict.effects),
+            *((of.group, f" in {of.variant}", of) for of in verdict.groups),
+            *((of.case, f", {contrast(of)}", of) for of in table),
+        ]
+        return {
+            f"{plain.name(of.suite)}/{plain.name(case)}{plain.line(where)}": effects.word(of)
+            for case, where, of in rows
+        }
 
     lines = [f"now    kdyno {now.tool}, rule {now.rule}, {scope(now)}"]
     if first is None:
@@ -218,10 +222,9 @@ def rejudged(first: Verdict | None, now: Verdict, manifest: Manifest) -> list[st
     lines.append(f"first  kdyno {plain.short(by)}, rule {plain.short(rule)}, {scope(first)}")
     before, after = words_of(first), words_of(now)
     changed = [
-        f"{plain.name(suite)}/{plain.name(case)} in {plain.name(variant)}: "
-        f"{before[suite, case, variant]} → {word}"
-        for (suite, case, variant), word in after.items()
-        if before.get((suite, case, variant), word) != word
+        f"{row}: {before[row]} → {word}"
+        for row, word in after.items()
+        if before.get(row, word) != word
     ]
     if new := len(after.keys() - before.keys()):
         changed.append(f"{figures.count(new, 'effect')} that the first one does not have")

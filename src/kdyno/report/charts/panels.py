@@ -119,7 +119,7 @@ def _effect_row(effect: Effect, half: float, label_px: int) -> Spec:
         "verdict": effect.verdict,
         "at": inside(at, _ARROW_AT * half) if side else at,
         "side": side,
-        "at_right": f"{figures.effect(effect.ratio)} {columns.word(effect)}",
+        "at_right": f"{columns.effect(effect).text} {columns.word(effect)}",
     }
     if ends := effect.ci or effect.ci_raw:
         low, high = map(_percent, ends)
