@@ -168,3 +168,10 @@ def test_no_colour_where_none_is_wanted(
         os.close(leader)
     assert b"\x1b[1;32m" in seen[""] and b"\x1b" not in seen["1"]
     assert "\x1b" not in kdyno("report", "last").out
+
+
+def test_a_slower_kernel_that_a_history_lets_pass_is_named(kdyno: Kdyno, runs: Path) -> None:
+    history = runs.parent / "gate.jsonl"
+    path = stored(runs, verdict(SLOWER.model_copy(update={"p_value": 0.01})))
+    output = kdyno("report", path, "--fail-on", "slower", "--history", history)
+    assert output.status == 0 and f"tests in {history} leave: not stopped" in output.err

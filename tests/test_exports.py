@@ -71,7 +71,7 @@ def test_junit_fails_where_the_gate_does(name: str) -> None:
     root = xml.fromstring(str(exporter("junit").export(verdict)).encode("utf-8", "replace"))
     status = gate.exit_status(verdict, ["slower"])
     assert (int(root.get("failures", "0")) > 0) == (status == gate.SLOWER)
-    if status == gate.FAILED:
+    if status == gate.FAILED and name != "itself":  # of which nothing is watched
         assert int(root.get("errors", "0")) > 0
 
 

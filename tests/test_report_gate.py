@@ -18,8 +18,17 @@ from kdyno.report.gate import (
     in_history,
     parse,
 )
+from kdyno.report.terminal import rejudged
 from kdyno.stats.verdict import lord_level
-from kdyno.store.verdict import CaseValue, Effect, FactorEffect, FactorTable, Verdict
+from kdyno.store.manifest import Manifest
+from kdyno.store.verdict import (
+    CaseValue,
+    Effect,
+    FactorEffect,
+    FactorTable,
+    GroupEffect,
+    Verdict,
+)
 
 
 def effect(case: str, word: str, **more: Any) -> Effect:
@@ -33,6 +42,8 @@ def effect(case: str, word: str, **more: Any) -> Effect:
 
 SLOW, OPEN = effect("pipe", "slower"), effect("spawn", "inconclusive")
 FAST, DEAD = effect("execl", "faster"), effect("syscall", "failed", ratio=None)
+COPY, CONTROL = effect("pipe", "faster", variant="copy"), effect("dhry", "faster", control=True)
+TINY = effect("pipe", "slower", equivalent_too=True)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +70,14 @@ FAST, DEAD = effect("execl", "faster"), effect("syscall", "failed", ratio=None)
         ([effect("pipe", "slower", equivalent_too=True)], ["slower", "inconclusive"], 0),
         ([effect("pipe", "slower", inside_noise_floor=True)], ["slower"], 0),
         ([effect("pipe", "slower", inside_noise_floor=True)], ["slower", "inconclusive"], 11),
-        ([effect("dhry", "slower", control=True)], ["slower"], 0),
+        ([FAST, effect("dhry", "slower", control=True)], ["slower"], 0),
         ([effect("dhry", "slower", control=True)], ["slower:dhry"], 10),
-        ([effect("pipe", "slower", variant="copy")], ["slower"], 0),
+        ([FAST, effect("pipe", "slower", variant="copy")], ["slower"], 0),
+        # What does not count does not stand in for what was not measured either.
+        ([effect("pipe", "inconclusive", ratio=None), COPY], ["slower"], 1),
+        ([effect("pipe", "inconclusive", ratio=None), CONTROL], ["slower"], 1),
+        ([COPY, CONTROL], ["slower"], 1),
+        ([COPY, CONTROL], ["slower:dhry"], 0),
     ],
 )
 def test_status(effects: list[Effect], fail_on: list[str], status: int) -> None:
@@ -161,7 +177,10 @@ def judged(*effects: Effect) -> Verdict:
         (SLOW, OPEN, 11),
         (FAST, SLOW, 11),
         (effect("pipe", "slower", variant="other"), SLOW, 11),
-        (effect("pipe", "slower", equivalent_too=True), SLOW, 11),
+        (TINY, SLOW, 11),
+        (effect("pipe", "slower", inside_noise_floor=True), SLOW, 11),
+        (FAST, TINY, 0),
+        (SLOW, TINY, 0),
         (SLOW, DEAD, 1),
     ],
 )
@@ -186,6 +205,8 @@ def test_the_history_of_a_branch_leaves_a_level(tmp_path: Path) -> None:
     assert in_history(file, "run-3", judged(FAST), ["slower"]) == 0
     assert in_history(file, "run-2", sure, ["slower"]) == 10
     assert in_history(file, "run-4", judged(DEAD), ["slower"]) == 1
+    tiny = judged(TINY.model_copy(update={"p_value": 0.01}))
+    assert in_history(file, "run-2", tiny, ["slower", "inconclusive"]) == 0
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert [(line["run"], line["slower"]) for line in lines] == [
         ("run-1", False), ("run-2", True), ("run-3", False),
@@ -205,3 +226,24 @@ def test_of_what_a_gate_stops_at_most_one_in_twenty_is_as_fast() -> None:
         assert history.false_discoveries <= 0.05
         assert both.false_discoveries <= alone.false_discoveries
     assert branch(0.3, 100, 40, 1)[2].power > 0.7
+
+
+def test_a_word_that_changed_in_a_factor_or_a_group_is_a_change() -> None:
+    def run(word: str) -> Verdict:
+        table = FactorTable(factors={"smp": ("off", "on")}, effects=(level(word),))
+        row = dict(suite="s", group="total", variant="mine", ratio=1.1, ci=None, blocks=9)
+        group = GroupEffect.model_validate(row | {"verdict": word})
+        return judged(CELL).model_copy(update={"factors": table, "groups": (group,)})
+
+    about = {
+        "tool": "0",
+        "created": "2026-01-01T00:00:00",
+        "experiment": "x",
+        "baseline": "stock",
+        "seed": 1,
+    }
+    lines = rejudged(run("slower"), run("equivalent"), Manifest.model_validate(about))
+    assert lines[-2:] == [
+        "  s/total in mine: slower → equivalent",
+        "  kernel-compile/whole, smp on ÷ off: slower → equivalent",
+    ]

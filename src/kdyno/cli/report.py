@@ -108,7 +108,9 @@ def report(
         tested = gate.with_first(subject, verdict)
         status = gate.exit_status(tested, fail_on)
         if history is not None:
-            status = gate.in_history(history, subject.name, tested, fail_on)
+            alone, status = status, gate.in_history(history, subject.name, tested, fail_on)
+            if alone != status:
+                say(f"slower, but not at the level that the tests in {history} leave: not stopped")
     if chosen is None:
         show_outcome(verdict, json, status, subject, scoring)
         return status

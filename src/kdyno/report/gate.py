@@ -40,27 +40,34 @@ class Rule:
             names.add(effect.factor)
         return not names.isdisjoint(self.targets)
 
-    def watches(self, effect: Effect | FactorEffect) -> bool:
-        return not self.targets or self.names(effect)
+    def watches(self, row: Effect | FactorEffect, verdict: Verdict) -> bool:
+        """A control counts only where it is named, the baseline's own copy never."""
+        named = self.names(row)
+        if isinstance(row, Effect) and row.variant == verdict.copy_of_baseline:
+            return False
+        return named or not (self.targets or (isinstance(row, Effect) and row.control))
 
     def status(self, row: Effect | FactorEffect, verdict: Verdict) -> int:
-        """A difference inside ±equivalent does not count: the asker said that it does not matter.
-        What lies inside the noise floor is undecided. A control counts only where it is named,
-        the baseline's own copy never."""
-        if not self.watches(row):
+        """What is slower inside the noise floor is undecided."""
+        if not self.watches(row, verdict):
             return 0
-        inside = False
-        if isinstance(row, Effect):
-            if row.variant == verdict.copy_of_baseline or (row.control and not self.names(row)):
-                return 0
-            if row.verdict == "failed":  # a kernel that did not boot is not a slow kernel
-                return FAILED
-            inside = row.inside_noise_floor
-        slower = row.verdict == "slower" and not row.equivalent_too
+        # A kernel that did not boot is not a slow kernel.
+        if isinstance(row, Effect) and row.verdict == "failed":
+            return FAILED
         if self.word == "slower":
-            return SLOWER if slower and not inside else 0
-        undecided = row.verdict == "inconclusive" or (slower and inside)
+            return SLOWER if _stops(row) else 0
+        undecided = row.verdict == "inconclusive" or (_matters(row) and not _stops(row))
         return INCONCLUSIVE if undecided else 0
+
+
+def _matters(row: Effect | FactorEffect) -> bool:
+    """Slower by more than ±equivalent: the asker said that less does not matter."""
+    return row.verdict == "slower" and not row.equivalent_too
+
+
+def _stops(row: Effect | FactorEffect) -> bool:
+    """And by more than the baseline differs from its own copy."""
+    return _matters(row) and not (isinstance(row, Effect) and row.inside_noise_floor)
 
 
 def parse(fail_on: Sequence[str]) -> tuple[Rule, ...]:
@@ -126,12 +133,12 @@ def confirmed(first: Verdict, second: Verdict) -> Verdict:
         return tuple(getattr(row, name, None) for name in names)
 
     def both(before: Sequence[Row], after: Sequence[Row]) -> tuple[Row, ...]:
-        slower = {place(row): row for row in before if row.verdict == "slower"}
+        slower = {place(row): row for row in before if _stops(row)}
         rows = []
         for row in after:
             other = slower.get(place(row))
-            if row.verdict == "slower" and (other is None or other.equivalent_too):
-                row = row.model_copy(update={"verdict": "inconclusive", "equivalent_too": False})
+            if _stops(row) and other is None:
+                row = row.model_copy(update={"verdict": "inconclusive"})
             elif isinstance(row, Effect) and isinstance(other, Effect):
                 p_values = [p for p in (row.p_value, other.p_value) if p is not None]
                 p_value = max(p_values) ** 2 if len(p_values) == 2 else None
@@ -206,13 +213,9 @@ def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = 
         anything = verdict.failed or verdict.effects or verdict.values
         return FAILED if anything and not measured else 0
     check_compares(rules, not verdict.values)
-    undecided = {"verdict": "inconclusive", "equivalent_too": False}
     rows: list[Effect | FactorEffect] = [
-        effect.model_copy(update=undecided)
-        if level is not None
-        and effect.p_value is not None
-        and effect.p_value > level
-        and effect.verdict == "slower"
+        effect.model_copy(update={"verdict": "inconclusive"})
+        if _matters(effect) and level is not None and (effect.p_value or 0.0) > level
         else effect
         for effect in verdict.effects
     ]
@@ -221,7 +224,9 @@ def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = 
     statuses = {rule.status(row, verdict) for rule in rules for row in rows}
     # What is watched was measured, or it is no pass.
     measured_rows = [row for row in rows if row.ratio is not None]
-    if verdict.failed or not all(any(map(rule.watches, measured_rows)) for rule in rules):
+    if verdict.failed or not all(
+        any(rule.watches(row, verdict) for row in measured_rows) for rule in rules
+    ):
         statuses.add(FAILED)
     return worst(statuses)
 
