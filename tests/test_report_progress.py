@@ -25,8 +25,8 @@ STATE = ProgressState(
     left_s=300.0,
     minutes_max=20.0,
     effects=(
-        EffectProgress("unixbench", "pipe", "mine", 0.0102, settled=True),
-        EffectProgress("unixbench", "[b]spawn", "mine", None),
+        EffectProgress("pipe", "mine", 0.0102, settled=True),
+        EffectProgress("[b]spawn", "mine", None),
     ),
     failures=("boot 7 (mine): panic:\x1b[2J No init",),
     now="booting mine",

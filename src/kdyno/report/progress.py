@@ -27,7 +27,6 @@ _FAILURES_SHOWN = 3
 class EffectProgress:
     """One effect as it stands."""
 
-    suite: str
     case: str
     variant: str
     half_width: float | None
@@ -51,7 +50,6 @@ class ProgressState:
     left_s: float | None = None
     """Predicted; None while nothing can be predicted."""
     minutes_max: float | None = None
-    precision: float = 0.005
     effects: tuple[EffectProgress, ...] = ()
     failures: tuple[str, ...] = ()
     """The latest last, as ``boot 7 (mine): panic: …``."""

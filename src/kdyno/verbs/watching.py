@@ -143,13 +143,12 @@ def _state(experiment: Experiment, status: Status) -> ProgressState:
     measure, precision = experiment.measure, experiment.measure.precision
     effects = tuple(
         EffectProgress(
-            suite,
             case,
             variant,
             None if effect.half_width is None else math.expm1(effect.half_width),
             settled=effect.half_width is not None and effect.half_width <= precision,
         )
-        for (suite, case, variant), effect in status.effects.items()
+        for (_, case, variant), effect in status.effects.items()
     )
     return ProgressState(
         experiment=experiment.name,
@@ -160,7 +159,6 @@ def _state(experiment: Experiment, status: Status) -> ProgressState:
         elapsed_s=status.elapsed_s,
         left_s=status.left_s,
         minutes_max=measure.max_minutes,
-        precision=precision,
         effects=effects,
         failures=status.failures,
         now=f"{status.case}, in turns" if status.case else f"booting {status.variant}",
