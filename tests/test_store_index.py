@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -72,6 +74,22 @@ def test_an_index_that_cannot_be_written_is_done_without(tmp_path: Path) -> None
     (tmp_path / INDEX).symlink_to(outside)
     assert len(entries(tmp_path)) == 1
     assert not outside.exists()
+
+
+def test_a_folder_that_is_closed_to_this_person_hides_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(tmp_path, "a", "2026-11-21T09:15:01+00:00")
+    (tmp_path / "lost+found").mkdir()
+    look = os.stat
+
+    def closed(path: Any, **more: Any) -> os.stat_result:
+        if "lost+found/" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return look(path, **more)
+
+    monkeypatch.setattr(os, "stat", closed)
+    assert [entry.experiment for entry in entries(tmp_path)] == ["a"]
 
 
 def test_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -305,12 +305,12 @@ def write_run(path: Path) -> RunWriter:
 
 
 def list_runs(runs: Path) -> tuple[Run, ...]:
-    """The runs in a folder, by name (which begins with the time). No folder: no runs."""
+    """The runs in a folder, by name (which begins with the time). No folder: no runs. A folder that
+    is closed to this person is none, such as ``lost+found``."""
     try:
         with Folder.open(runs) as parent:
-            return tuple(
-                Run(runs / name) for name in parent.folders() if (runs / name / MANIFEST).is_file()
-            )
+            names = [name for name in parent.folders() if parent.has(f"{name}/{MANIFEST}")]
+            return tuple(Run(runs / name) for name in names)
     except ToolError:
         if runs.exists():
             raise
