@@ -88,6 +88,9 @@ def test_an_interrupted_run_names_the_way_on(kdyno: Kdyno, runs: Path, tmp_path:
     output = kdyno("report", "last", "--runs", elsewhere)
     assert f"`kdyno run --resume {name} --runs '{elsewhere}'` goes on" in output.err
     assert "interrupted" in kdyno("list", "runs", "--runs", elsewhere).out
+    name = stored(runs, None, created="2026-01-02T00:00:00").name
+    message = f"kdyno: {name} has no verdict: it was lost. `kdyno judge {name}` makes it again\n"
+    assert kdyno("report", "last").err == message
 
 
 def test_a_run_that_is_being_measured(kdyno: Kdyno, runs: Path) -> None:

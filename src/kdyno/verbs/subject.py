@@ -99,9 +99,11 @@ def judged(run: Run) -> Verdict:
         raise UsageError(f"{run.name} is still being measured; its verdict comes at the end")
     if is_fetched(run):
         raise UsageError(f"{run.name} has no verdict: it was pushed before its end")
+    lost = run.manifest().state == "finished"
+    verb, end = ("judge", "makes it again") if lost else ("run --resume", "goes on with it")
     raise UsageError(
-        f"{run.name} has no verdict: it was interrupted. "
-        f"`kdyno run --resume {run.name}{where(run.path.parent)}` goes on with it"
+        f"{run.name} has no verdict: it was {'lost' if lost else 'interrupted'}. "
+        f"`kdyno {verb} {run.name}{where(run.path.parent)}` {end}"
     )
 
 
