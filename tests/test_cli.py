@@ -14,7 +14,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, experiment_file, kdyno, stored, verdict
+from command_line import EXPERIMENT, Kdyno, experiment_file, kdyno, stored, verdict
 
 from kdyno import __version__
 from kdyno.cli import doctor
@@ -139,6 +139,35 @@ def test_a_closed_stdout_a_full_disk_and_a_terminal_without_unicode(tmp_path: Pa
     assert (output.returncode, output.stderr) == (1, "kdyno: No space left on device\n")
     output = shell(f"$KDYNO list runs --runs {tmp_path}", PYTHONIOENCODING="ascii")
     assert output.returncode == 0 and "tiny" in output.stdout
+
+
+@pytest.mark.slow
+def test_streams_that_the_caller_closed_or_filled(tmp_path: Path) -> None:
+    # Nobody hears the message; stdout has none of it, and the status is the same.
+    for stderr in ("2>&-", "2>/dev/full", "2> >(exec <&-; :)"):
+        output = shell(f"$KDYNO judge nothing --runs {tmp_path} {stderr}")
+        assert (output.returncode, output.stdout, output.stderr) == (2, "", "")
+    cross = ""
+    for factor in "xy":
+        levels = "".join(f"l{n} = {{ cmdline = '{factor}{n}' }}\n" for n in range(9))
+        cross += f"[factor.{factor}]\n{levels}"
+    text = EXPERIMENT.replace('"stock"', '"stock+l0+l0"').replace("[[suite]]", f"{cross}[[suite]]")
+    output = shell(f"$KDYNO run {experiment_file(tmp_path, text)} --dry-run --no-sandbox <&-")
+    assert output.returncode == 2 and "162 variants" in output.stderr
+
+
+def test_a_folder_that_is_gone_and_a_file_that_may_not_be_read(
+    kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = experiment_file(tmp_path, "not toml")
+    with monkeypatch.context() as here:
+        here.setattr(os, "access", lambda *_words, **_more: False)
+        assert "tiny.toml:1: this is not TOML" in kdyno("check", file, "--no-sandbox").err
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    output = kdyno("check", "x.toml", "--no-sandbox")
+    assert output.status == 1 and "does not exist any more: cd to another" in output.err
 
 
 @pytest.mark.slow

@@ -46,15 +46,14 @@ def test_line() -> None:
 
 
 def test_plain_lines_come_now_and_then() -> None:
-    out = io.StringIO()
-    with Progress(out) as progress:
+    lines: list[str] = []
+    with Progress(lines.append, io.StringIO()) as progress:
         for second in range(0, 65, 5):
             progress.update(replace(STATE, elapsed_s=float(second)))
         progress.note("a note\x07")
-    lines = out.getvalue().splitlines()
     assert lines[0] == "boot 7 (mine): panic: No init"
     assert [each[:4] for each in lines[1:]] == ["simd", "simd", "simd", "a no"]
-    assert "\x1b" not in out.getvalue()
+    assert "\x1b" not in "".join(lines)
 
 
 def test_terminal_is_drawn_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +62,7 @@ def test_terminal_is_drawn_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("NO_COLOR", raising=False)
     before = threading.active_count()
     out = Terminal()
-    with Progress(out) as progress:
+    with Progress(pytest.fail, out) as progress:
         progress.update(STATE)
         assert threading.active_count() == before
         text = out.getvalue()

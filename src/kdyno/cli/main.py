@@ -171,14 +171,14 @@ def _terminated(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 def _prepare_streams() -> None:
     """stdin, stdout and stderr that can be used, whatever the caller closed or set."""
-    for descriptor in (0, 1, 2):
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
             # Else the next file that is opened would get this number, and what is printed with it.
             os.open(os.devnull, os.O_RDWR)
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(1, "w")
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r"))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode is not an error
 
@@ -263,11 +263,18 @@ def main() -> int:
         # The reader of our output is gone (`kdyno list | head`): that is not an error of ours.
         lose_output()
         return 0
+    except RuntimeError as problem:
+        if "home directory" not in str(problem):  # as pathlib has it
+            raise
+        say("kdyno: no home folder is known: set HOME; write ~USER of a path out in full")
+        return 2
     except OSError as problem:
         if problem.errno == errno.ENOSPC and not problem.filename:
             lose_output()
         where = f"{problem.filename}: " if problem.filename else ""
         message = problem.strerror or str(problem)
+        if problem.errno == errno.ENOENT and not problem.filename:  # as of getcwd
+            message = "the folder that you are in does not exist any more: cd to another"
         if problem.filename and problem.errno in NO_SPACE:
             message = no_space(Path(os.fsdecode(problem.filename)))
         say(f"kdyno: {where}{message}")

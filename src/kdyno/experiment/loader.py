@@ -195,7 +195,8 @@ def read(path: Path) -> str:
         hint = f" It holds {inside}" if inside else ""
         raise UsageError(f"{path} is a folder, not an experiment file.{hint}") from problem
     except (OSError, ValueError) as problem:
-        raise UsageError(f"{path} cannot be read: {problem}") from problem
+        why = getattr(problem, "strerror", None) or problem
+        raise UsageError(f"{path} cannot be read: {why}") from problem
     if len(raw) > _LARGEST_BYTES:
         raise UsageError(
             f"{path} is larger than 1 MB: that is not an experiment file. Is it the right file?"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -60,9 +61,11 @@ class ProgressState:
 class Progress:
     """A context manager around the loop; ``update`` is called between boots."""
 
-    def __init__(self, file: TextIO | None = None) -> None:
-        self._file = file if file is not None else sys.stderr
-        self._console = Console(file=self._file, highlight=False, emoji=False, markup=False)
+    def __init__(self, say: Callable[[str], None], file: TextIO | None = None) -> None:
+        """``say``: prints a line where there is no terminal."""
+        file = file if file is not None else sys.stderr
+        self._say = say
+        self._console = Console(file=file, highlight=False, emoji=False, markup=False)
         self._live: Live | None = None
         self._printed_at_s: float | None = None
         self._failures = 0
@@ -96,18 +99,14 @@ class Progress:
         self._failures = max(self._failures, len(state.failures))
         if self._printed_at_s is None or state.elapsed_s - self._printed_at_s >= _LINE_EVERY_S:
             self._printed_at_s = state.elapsed_s
-            self._print(line(state))
+            self._say(line(state))
 
     def note(self, text: str) -> None:
         """One line that stays, above the display."""
         if self._live is not None:
             self._console.print(Text(plain.sentence(text)))
         else:
-            self._print(plain.sentence(text))
-
-    def _print(self, text: str) -> None:
-        encoding = getattr(self._file, "encoding", None) or "utf-8"
-        print(text.encode(encoding, "replace").decode(encoding), file=self._file, flush=True)
+            self._say(plain.sentence(text))
 
 
 def line(state: ProgressState) -> str:

@@ -100,7 +100,7 @@ class Manifest(Record):
     """UTC, ISO 8601 with fractions, so that text order is time order."""
     experiment: Name
     baseline: Name
-    seed: Count
+    seed: Annotated[int, Field(ge=0)]
     host: Facts = Field(default_factory=dict)
     images: dict[Name, Text] = Field(default_factory=dict, max_length=10_000)
     """Variant → digest of its image."""

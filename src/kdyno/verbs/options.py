@@ -47,12 +47,14 @@ def option(words: str, help: str, default: Any = ..., offer: str = "", **more: A
     ``subject.py``, else MODULE:NAME; ``more``: as typer's."""
     flags = [word for word in words.split() if word.startswith("-")]
     more["metavar"] = " ".join(word for word in words.split() if word not in flags) or None
+    more["readable"] = False  # who reads a file says what is wrong with it
     return typer.Option(default, *flags, help=help, autocompletion=_offered(offer), **more)
 
 
 def argument(metavar: str, help: str, default: Any = ..., offer: str = "") -> Any:
     """As ``option``, for what stands without a flag."""
-    return typer.Argument(default, metavar=metavar, help=help, autocompletion=_offered(offer))
+    more: Any = {"autocompletion": _offered(offer), "readable": False}
+    return typer.Argument(default, metavar=metavar, help=help, **more)
 
 
 @dataclass(frozen=True)
@@ -162,13 +164,17 @@ class Extent(Bundle):
         "--quick", "First impression: 0.2 s per case, at most 12 boots and 2 minutes.", False
     )
     seconds: float | None = option(
-        "--seconds SECONDS", "Seconds per case and boot.", None, min=0.05
+        "--seconds SECONDS", "Seconds per case and boot.", None, min=0.05, max=3600
     )
     max_boots: int | None = option(
-        "--max-boots N", "At most this many boots of each variant.", None, min=1
+        "--max-boots N", "At most this many boots of each variant.", None, min=1, max=100_000
     )
     max_minutes: float | None = option(
-        "--max-minutes MINUTES", "At most this many minutes of measuring.", None, min=0.05
+        "--max-minutes MINUTES",
+        "At most this many minutes of measuring.",
+        None,
+        min=0.05,
+        max=525_600,
     )
     precision: str | None = option(
         "--precision SHARE", 'Half-width at which measuring stops, such as "0.5%".', None

@@ -41,7 +41,15 @@ def safe(text: str) -> str:
 
 def say(text: str) -> None:
     """A line or several for people, on stderr."""
-    print(safe(text), file=sys.stderr, flush=True)
+    _to_stderr(f"{safe(text)}\n")
+
+
+def _to_stderr(text: str) -> None:
+    """What nobody takes any more is lost: no work ends by it, and no exit status changes."""
+    try:
+        print(text, end="", file=sys.stderr, flush=True)
+    except OSError:
+        lose_output(2)
 
 
 def show(text: str, end: str = "\n") -> None:
@@ -66,14 +74,14 @@ class Line:
         if self._tty:
             width = shutil.get_terminal_size().columns - 1
             cut = plain.sentence(text)[:width]
-            print(f"\r\x1b[K{cut}", end="", file=sys.stderr, flush=True)
+            _to_stderr(f"\r\x1b[K{cut}")
             self._drawn = True
         else:
             say(plain.sentence(text))
 
     def end(self, text: str = "") -> None:
         if self._drawn:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            _to_stderr("\r\x1b[K")
             self._drawn = False
         if text:
             say(plain.sentence(text))
@@ -142,17 +150,16 @@ def write_export(content: str | bytes, format: str, output: str | None) -> None:
 
 
 @contextmanager
-def kept_status(status: int) -> Iterator[None]:
-    """While printing: a reader that leaves (``| head``) must not turn a regression into a 0."""
+def kept_status() -> Iterator[None]:
+    """While printing: a reader that leaves (``| head``) must not turn a regression into a 0, nor
+    end what follows, such as a push."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        if not status:
-            raise
         lose_output()
 
 
-def lose_output() -> None:
+def lose_output(descriptor: int = 1) -> None:
     """Send what is still in stdout's buffer nowhere: the exit would only fail at it once more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

@@ -88,7 +88,7 @@ def site_line() -> Iterator[Callable[[int, int], None]]:
 def watching(experiment: Experiment) -> Iterator[Listener]:
     """A listener that shows everything on stderr while the context lasts."""
     building = Building()
-    with Progress() as progress:
+    with Progress(say) as progress:
 
         def notify(text: str) -> None:
             building.end()
