@@ -42,7 +42,9 @@ def list_(
         "--kernel VERSION", 'Runs of such a kernel: "v7.3-rc*", a git tag.', None
     ),
     cpu: str | None = option("--cpu MODEL", 'Runs on such a CPU: "*EPYC*".', None),
-    limit: int | None = option("--limit N", "The newest N runs [of a store 1000].", None, min=1),
+    limit: int | None = option(
+        "--limit N", "The newest N runs [of a store 1000].", None, min=1, max=1_000_000
+    ),
     runs: Runs = None,
     json: Json = None,
 ) -> int:
@@ -135,17 +137,13 @@ def _routines() -> Rows:
 
 
 def _fragments() -> Rows:
-    rows = []
-    for path in sorted((data_root() / "kernel" / "config").glob("*.config")):
-        if "." in path.stem:  # comes by itself with the one that it is named after
-            continue
-        comments = [
-            line.lstrip("# ").removeprefix("help: ")
-            for line in path.read_text(encoding="utf-8").splitlines()
-            if line.startswith("# ") and "SPDX" not in line
-        ]
-        rows.append({"fragment": path.stem, "help": comments[0] if comments else ""})
-    return rows
+    files = {
+        path.stem: path.read_text(encoding="utf-8")
+        for path in sorted((data_root() / "kernel" / "config").glob("*.config"))
+        if "." not in path.stem  # comes by itself with the one that it is named after
+    }
+    helps = {name: text.partition("# help: ")[2] for name, text in files.items()}
+    return [{"fragment": name, "help": text.split("\n")[0]} for name, text in helps.items()]
 
 
 def _runs(runs: Path | None, wanted: Wanted) -> Rows:

@@ -81,9 +81,7 @@ def run(request: Request, extent: Extent, working: Working) -> int:
         matrix = loader.read_matrix(loader.read(file), str(file))
     if matrix is not None and json is not None:
         raise UsageError("--json takes one verdict: a matrix has one for each commit (--ref)")
-    status: int
-    status = _each_commit(matrix, request, options, one) if matrix else one(request.ref)
-    return status
+    return int(_each_commit(matrix, request, options, one) if matrix else one(request.ref))
 
 
 def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
@@ -169,9 +167,7 @@ def _stored(
             f"{path.name} was put together from others; `kdyno compare --join` does that again"
         )
     verdict = None
-    with suppress(
-        KdynoError
-    ):  # one that lost its verdict, or was killed before it, is judged again
+    with suppress(KdynoError):  # one that lost its verdict is judged again
         verdict = run.verdict()
     if manifest.state == "finished" and verdict is not None:
         raise UsageError(
