@@ -17,6 +17,7 @@ from kdyno.errors import UsageError
 from kdyno.reading.checked import values
 from kdyno.reading.mistakes import meant
 from kdyno.stats.verdict import lord_level
+from kdyno.store.reading import content
 from kdyno.store.run import Run, open_run
 from kdyno.store.verdict import Effect, FactorEffect, Verdict
 
@@ -24,6 +25,7 @@ Row = TypeVar("Row", Effect, FactorEffect)
 
 SLOWER, INCONCLUSIVE, FAILED = 10, 11, 1
 WORDS = ("slower", "inconclusive")
+_HISTORY_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
     A run that is there already is judged at its level again. A gate without an answer is no test.
     UsageError for a file that is no history."""
     tests: list[Test] = []
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), 1):
+    earlier = content(path, _HISTORY_BYTES, "history of a gate") if path.exists() else b""
+    for number, line in enumerate(earlier.splitlines(), 1):
         try:
             tests.append(Test.model_validate(values(line)))
         except ValueError:
