@@ -29,10 +29,17 @@ from command_line import (
 
 from kdyno import sandbox
 from kdyno.errors import Interrupted, ToolError, interruption
+from kdyno.experiment import loader
+from kdyno.experiment.loader import Overrides
 from kdyno.measure import builder, execution
 from kdyno.measure.execution import Options
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.store.manifest import Manifest
+from kdyno.store.reading import parse
 from kdyno.store.run import open_run
 from kdyno.store.verdict import CaseValue, Effect, Verdict
+from kdyno.suites.catalogue import load
+from kdyno.verbs import output as streams
 
 __all__ = ["kdyno"]
 
@@ -306,6 +313,25 @@ def test_a_reader_that_leaves_does_not_hide_a_regression(tmp_path: Path) -> None
         child.stdout.read(10)
         child.stdout.close()
         assert (child.wait(timeout=60), child.stderr.read()) == (10, b"")
+
+
+def test_a_reader_that_leaves_does_not_keep_a_run_from_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost: list[int] = []
+    monkeypatch.setattr(streams, "lose_output", lambda: lost.append(1))
+    with streams.kept_status():
+        raise BrokenPipeError
+    assert lost == [1]
+
+
+def test_any_seed_of_a_file_can_be_kept(tmp_path: Path) -> None:
+    text = EXPERIMENT + f"[measure]\nseed = {(1 << 63) - 1}\n"
+    experiment = loader.load(experiment_file(tmp_path, text), vocabulary(load()))
+    more: dict[str, Any] = {"images": {}, "failed": {}, "cases": ()}
+    manifest = execution.manifest_of(experiment, Overrides(), **more)
+    data = manifest.model_dump_json(by_alias=True).encode()
+    assert parse(Manifest, data, tmp_path).seed == (1 << 63) - 1
 
 
 def test_an_interruption_is_stored_as_a_sentence() -> None:

@@ -72,7 +72,7 @@ class Request(Bundle):
         None,
     )
     max_minutes: float | None = option(
-        "--max-minutes MINUTES", "Of measuring, in each step [15].", None, min=0.05
+        "--max-minutes MINUTES", "Of measuring, in each step [15].", None, min=0.05, max=1440
     )
     layouts: int | None = option(
         "--layouts N", "Verify the commit in N links of each kernel.", None, min=6, max=100

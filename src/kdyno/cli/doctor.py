@@ -72,9 +72,9 @@ def doctor(
       kdyno doctor --box rack1
     """
     check_writable(json)
+    if kvm + (on is not None) + (box is not None) > 1:
+        raise UsageError("--kvm is about this machine, --on and --box about others: take one")
     if kvm:
-        if on is not None:
-            raise UsageError("--kvm is about this machine: leave out --on")
         return _kvm(json)
     if on is not None:
         return _nodes(on, json)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kdyno.bisect import attribution
 from kdyno.cli.measuring import options_of
-from kdyno.cli.outcome import show_outcome
+from kdyno.cli.outcome import export_of, show_outcome
 from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment.loader import Overrides
 from kdyno.judge import comparing
@@ -18,7 +18,6 @@ from kdyno.kernels.installed import FORMS
 from kdyno.kernels.installed import parse as parse_image
 from kdyno.labs.published import article as articles
 from kdyno.report import gate
-from kdyno.report.exporters import exporter
 from kdyno.report.gate import Rule
 from kdyno.report.sentence import worded
 from kdyno.report.show import terminal
@@ -99,7 +98,7 @@ def judge(
             statuses.add(gate.exit_status(gate.with_first(run, verdict), fail_on))
     order = (gate.SLOWER, gate.FAILED, UsageError.exit_status, gate.INCONCLUSIVE, 0)
     status = next(each for each in order if each in statuses)
-    with kept_status(status):
+    with kept_status():
         if json is not None and len(subjects) == 1:
             write_json_text(results[0][1].to_json(), json)
         elif json is not None:
@@ -191,8 +190,7 @@ def compare(
       kdyno compare --attribute debian:linux-image-amd64 debian:linux-image-6.12-amd64
       kdyno compare 3f2a 81bc 90d1 --join --push
     """
-    check_writable(json)
-    check_writable(output, "-o")
+    check_writable(json, output)
     if attribute:
         return _attribute(what, case or (), source or (), runs, json)
     if case or source:
@@ -215,7 +213,7 @@ def compare(
         if format is not None:
             raise UsageError("--format goes with runs; an article is shown as text or --json")
         return _article(names[0], subjects, output, json)
-    chosen = exporter(format or Path(output or "").suffix) if format or output else None
+    chosen = export_of(format, output, json)
     if against is not None:
         verdict = worded(within(subjects[0], against, variant))
     else:
@@ -254,7 +252,7 @@ def _join(
         writer.save_verdict(verdict)
     gate.check_verdict(rules, verdict)
     status = gate.exit_status(verdict, fail_on) if fail_on else 0
-    show_outcome(verdict, json, status)
+    show_outcome(verdict, json)
     say_where(run)
     if shared is not None:
         pushed(shared, run)

@@ -5,8 +5,10 @@ that confirms the first; a verdict on screen and as JSON, with its scores."""
 from __future__ import annotations
 
 import json as as_text
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import ModuleType
 
 from kdyno import deferred
 from kdyno.cli.run import Request
@@ -17,12 +19,13 @@ from kdyno.machines.kinds import KINDS
 from kdyno.measure.execution import Options
 from kdyno.reading.checked import values
 from kdyno.report import gate, scores
+from kdyno.report.exporters import Exporter, exporter, exporter_for
 from kdyno.report.terminal import show as show_verdict
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
-from kdyno.verbs.output import kept_status, say, show, write_json_text
+from kdyno.verbs.output import check_writable, kept_status, say, show, write_json_text
 from kdyno.verbs.watching import executed, say_where
 
 _require_profile = deferred("kdyno.labs.profile.boots:require")
@@ -81,23 +84,34 @@ def end(
         options = replace(options, overrides=again)
         run, verdict = executed(apply(again, experiment), suites, options)
         status = gate.exit_status(gate.with_first(run, verdict), fail_on)
-    show_outcome(verdict, json, status, run, request.scoring)
+    show_outcome(verdict, json, run, request.scoring)
     say_where(run)
     if method not in ("none", "count"):
         _profile(run, plan, suites, options, printed=json != "-")
     return run, status
 
 
+def export_of(
+    format: str | None, output: str | None, json: str | None, more: Iterable[ModuleType] = ()
+) -> Exporter | None:
+    """What -f or the name of -o asks for; None: a table. UsageError where it has no place."""
+    if json == "-" and format and not output:
+        raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
+    check_writable(json, output)
+    if not format and not output:
+        return None
+    chosen = exporter(format, more) if format else exporter_for(output or "", more)
+    if output in (None, "-") and not chosen.is_text and sys.stdout.isatty():
+        raise UsageError(f"{chosen.name} is not text for a terminal: add -o FILE{chosen.suffix}")
+    return chosen
+
+
 def show_outcome(
-    verdict: Verdict,
-    json: str | None,
-    status: int,
-    run: Run | None = None,
-    scoring: str | None = None,
+    verdict: Verdict, json: str | None, run: Run | None = None, scoring: str | None = None
 ) -> None:
     """As a table, and as JSON where it is wanted. ``run``: also its scores, all of them or a line a
     suite."""
-    with kept_status(status):
+    with kept_status():
         if json is not None:
             write_json_text(with_scores(run, verdict.to_json(), scoring, "json"), json)
         if json == "-":

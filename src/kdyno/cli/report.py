@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from dataclasses import replace
 from hashlib import sha256
@@ -12,12 +11,12 @@ from pathlib import Path
 import typer
 
 from kdyno import labs, whole
-from kdyno.cli.outcome import SCORED, show_outcome, with_scores
+from kdyno.cli.outcome import SCORED, export_of, show_outcome, with_scores
 from kdyno.errors import KdynoError, UsageError
 from kdyno.paths import cache_root
 from kdyno.report import gate, scores
 from kdyno.report.evidence import Evidence, gather
-from kdyno.report.exporters import exporter, exporter_for, exporters
+from kdyno.report.exporters import exporters
 from kdyno.report.site.build import Progress, SharedSite, build_site
 from kdyno.report.site.server import SiteServer, watch
 from kdyno.store.database.address import location
@@ -82,18 +81,10 @@ def report(
         return _write_site(runs, output, json)
     if run is None:
         raise UsageError("which run? Name one, or last; --all -o site/ shows all of them")
-    if json == "-" and format and not output:
-        raise UsageError("--json - and --format both want stdout: add -o FILE for the export")
     rules = gate.parse(fail_on or [])
     if history is not None and not rules:
         raise UsageError("--history keeps the tests of a gate: say what fails with --fail-on")
-    check_writable(json)
-    check_writable(output, "-o")
-    chosen = exporter(format, labs.formats()) if format else None
-    if output and not format:
-        chosen = exporter_for(output, labs.formats())
-    if chosen is not None and not output and not chosen.is_text and sys.stdout.isatty():
-        raise UsageError(f"{chosen.name} is not text for a terminal: add -o FILE{chosen.suffix}")
+    chosen = export_of(format, output, json, labs.formats())
     if scoring is not None:
         scores.check_word(scoring)
         if chosen is not None and chosen.name not in SCORED:
@@ -112,9 +103,9 @@ def report(
             if alone != status:
                 say(f"slower, but not at the level that the tests in {history} leave: not stopped")
     if chosen is None:
-        show_outcome(verdict, json, status, subject, scoring)
+        show_outcome(verdict, json, subject, scoring)
         return status
-    with kept_status(status):
+    with kept_status():
         if json is not None:
             write_json_text(with_scores(subject, verdict.to_json(), scoring, "json"), json)
         evidence = gather(subject, verdict) if chosen.needs_run else Evidence(verdict)

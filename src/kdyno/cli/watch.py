@@ -73,7 +73,12 @@ def watch(
       kdyno watch --acknowledge 1f0c9a77d2
     """
     runs = runs_folder(working.runs)
-    check_writable(working.json)
+    check_writable(working.json, junit, "--junit")
+    given = {"EXPERIMENT": experiment, "--every": every, "--junit": junit}
+    given |= {"--acknowledge": acknowledge} if list_ else {"--json": working.json}
+    if (list_ or acknowledge is not None) and (odd := [name for name in given if given[name]]):
+        option = "--list" if list_ else "--acknowledge"
+        raise UsageError(f"{option} measures nothing: leave out {', '.join(odd)}")
     if acknowledge is not None:
         alarm = store.acknowledge(runs, acknowledge)
         say(f"{alarm.id}: {alarm.name}, {figures.effect(alarm.ratio)}: acknowledged")
@@ -83,11 +88,10 @@ def watch(
         return 0
     every_s = 0.0
     if every is not None:
-        match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", every)
+        match = re.fullmatch(r"(\d{1,5}(?:\.\d+)?)([smhd])", every)
         every_s = float(match[1]) * _TIMES_S[match[2]] if match else 0.0
         if not every_s:
             raise UsageError(f"--every {every!r}: give a time such as 30m, 6h or 1d")
-    check_writable(junit, "--junit")
     if experiment is None:
         raise UsageError("which branch? Give an experiment file whose source is git:FOLDER#BRANCH")
     options = options_of(working, Overrides())

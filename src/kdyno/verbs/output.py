@@ -87,17 +87,21 @@ class Line:
             say(plain.sentence(text))
 
 
-def check_writable(file: str | None, option: str = "--json") -> None:
-    """UsageError before anything slow starts when the result could not be written."""
-    if file is None or file == "-":
-        return
-    path = Path(file)
-    try:
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            raise UsageError(f"{option} {file}: not a file in a folder that exists")
-        whole.check(path)
-    except OSError as problem:
-        raise UsageError(f"{option} {file}: {problem.strerror}") from problem
+def check_writable(json: str | None, other: str | None = None, option: str = "-o") -> None:
+    """UsageError before anything slow starts when a result could not be written, or two would be
+    written to one place."""
+    if json is not None and json == other:
+        raise UsageError(f"--json and {option} both name {json}: give each a file of its own")
+    for name, file in (("--json", json), (option, other)):
+        if file is None or file == "-":
+            continue
+        path = Path(file)
+        try:
+            if path.is_dir() or not path.absolute().parent.is_dir():
+                raise UsageError(f"{name} {file}: not a file in a folder that exists")
+            whole.check(path)
+        except OSError as problem:
+            raise UsageError(f"{name} {file}: {problem.strerror}") from problem
 
 
 def write(content: str | bytes, file: str) -> None:

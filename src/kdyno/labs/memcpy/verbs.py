@@ -98,7 +98,7 @@ def generate_verb(
       kdyno lab memcpy generate avx512-256-overlap -o mine.S
       kdyno lab memcpy generate memset-avx2-128-overlap-rep-4096
     """
-    check_writable(None if output == "-" else output, "-o")
+    check_writable(None, output)
     parameters = parse_shape(shape)
     if output != "-":
         if not output.endswith(".S"):
@@ -164,8 +164,7 @@ def bench(
     suffix = Path(output).suffix if output is not None else ""
     if output is not None and suffix not in (".svg", ".png"):
         raise UsageError(f"-o {output}: its name must end in .svg or .png")
-    check_writable(json)
-    check_writable(output, "-o")
+    check_writable(json, output)
     if earlier is not None:
         result = results.read_bench(earlier)
     else:
@@ -234,10 +233,9 @@ def histogram(
       kdyno lab memcpy histogram mine.toml -o copies.json
       kdyno lab memcpy histogram --json - -- tar cf /dev/null /usr/include
     """
-    check_writable(json)
+    check_writable(json, output)
     if output not in (None, "-") and Path(output).suffix != ".json":
         raise UsageError(f"-o {output}: its name must end in .json, or be -")
-    check_writable(output, "-o")
     experiment, suites, title = _workload(tuple(workload or ()), tuple(case or ()))
     experiment = apply(Overrides(seconds=seconds), experiment)
     if operations is not None:
@@ -329,7 +327,7 @@ def tune(
       kdyno lab memcpy tune copies.json --minutes 5
       kdyno lab memcpy tune --cpu
     """
-    check_writable(json)
+    check_writable(json, str(output) if output is not None else None)
     if output is not None and output.suffix != ".S":
         raise UsageError(f"-o {output}: its name must end in .S")
     if cpu:
@@ -337,7 +335,6 @@ def tune(
         if unused := [option for option, value in others.items() if value is not None]:
             raise UsageError(f"--cpu goes without {', '.join(unused)}")
         return _for_cpu(output, minutes or 4.0, json, wait=not no_wait)
-    check_writable(str(output) if output is not None else None, "-o")
     part = percent(share, "--share")
     recorded = copying.read_distribution(copies) if copies else copying.shipped_distribution()
     plan = loads.Plan("tune", (), 0.0).with_copies(recorded)
@@ -370,7 +367,7 @@ def _for_cpu(output: Path | None, minutes: float, json: str | None, wait: bool) 
     """Find this CPU's row, write routine, benches and row, and show the result."""
     here = cpus.this_cpu()
     path = output or routines_folder() / f"{search.routine_name(search.row_name(here))}.S"
-    check_writable(str(path), "-o")
+    check_writable(json, str(path))
     row = path.stem.removeprefix(search.routine_name(""))
     sandbox.require()
     plan = loads.Plan("tune", (), 0.0, 3, 30_000).with_copies(copying.shipped_distribution())

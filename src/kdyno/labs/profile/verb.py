@@ -87,8 +87,7 @@ def profile_verb(
       kdyno profile last --annotate anon_pipe_write
       kdyno profile last --show --folded out.folded
     """
-    check_writable(json)
-    check_writable(folded, "--folded")
+    check_writable(json, folded, "--folded")
     is_file = what.endswith(".toml") or Path(what).is_file()
     if show and is_file:
         raise UsageError("--show goes with a run that was profiled")

@@ -407,8 +407,7 @@ def published(
       kdyno lab published last -o page.md
       kdyno lab published 3f2a 81bc survey.json --json -
     """
-    check_writable(json)
-    check_writable(output, "-o")
+    check_writable(json, output)
     paths = list(kept())
     if what:
         files = [Path(word).expanduser() for word in what]

@@ -68,8 +68,7 @@ def vectorize(
       kdyno lab vectorize mine.toml --flags avx2 --profile last
       kdyno lab vectorize survey.json -o survey.html
     """
-    check_writable(json)
-    check_writable(output, "-o")
+    check_writable(json, output)
     suffix = Path(output).suffix if output not in (None, "-") else ".txt"
     if suffix not in (".txt", ".html"):
         raise UsageError(f"-o {output}: its name must end in .html or .txt")
