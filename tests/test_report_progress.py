@@ -20,7 +20,6 @@ STATE = ProgressState(
     blocks_done=3,
     blocks_max=60,
     boots_done=12,
-    boots_failed=1,
     elapsed_s=100.0,
     left_s=300.0,
     minutes_max=20.0,

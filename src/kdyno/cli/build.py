@@ -128,8 +128,7 @@ def build(
     cache = cache_root()
     if not KINDS[plan.machine.kind].builds:
         say(f"nothing to build: the machine {plan.machine.kind!r} runs the kernel as it is")
-        if json is not None:
-            write_json({"images": {}, "failed": {}}, json)
+        answer({"images": {}, "failed": {}}, (), json)
         return 0
     images: dict[str, dict[str, object]]
     with Building() as watch:

@@ -158,10 +158,8 @@ def verbs(words: str = "", group: Any = None) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, below in (group or command()).commands.items():
         real = below.real if isinstance(below, Deferred) else below
-        if isinstance(real, TyperGroup):
-            result |= verbs(f"{words}{name} ", real)
-        else:
-            result[words + name] = real
+        is_group = isinstance(real, TyperGroup)
+        result |= verbs(f"{words}{name} ", real) if is_group else {words + name: real}
     return result
 
 

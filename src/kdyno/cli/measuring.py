@@ -137,8 +137,7 @@ def measured(
     shared = store_prepared() if request.push else None
     consent(edited, request.yes or resumed is not None)
     if request.dry_run:
-        status: int = _examined(edited, suites, json, fetching=False)
-        return status
+        return int(_examined(edited, suites, json, fetching=False))
     if resumed is not None and in_jobs:
         run, verdict = _go_on_in_jobs(resumed, options)
     elif in_jobs and edited.path is not None:
@@ -152,7 +151,7 @@ def measured(
         except KdynoError:
             say(f"measured, but not pushed: `kdyno push {run.name}` tries again")
             raise
-    return status
+    return int(status)
 
 
 def _stored(

@@ -104,8 +104,7 @@ def run(request: Request, extent: Extent, working: Working) -> int:
       kdyno run mine.toml --calibrate --variant stock
       kdyno run --resume last
     """
-    status: int = _run(request, extent, working)
-    return status
+    return int(_run(request, extent, working))
 
 
 def try_(attempt: Attempt, extent: Extent, working: Working) -> int:
@@ -118,8 +117,7 @@ def try_(attempt: Attempt, extent: Extent, working: Working) -> int:
       kdyno try -k patch=mine.patch -- hackbench -g 2
       kdyno try -k cflags=-O3 --figure 'avg: +([0-9.]+)' --unit ms -- sysbench cpu run
     """
-    status: int = _try(attempt, extent, working)
-    return status
+    return int(_try(attempt, extent, working))
 
 
 VERBS = {"run": run, "try": try_}

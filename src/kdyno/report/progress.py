@@ -45,7 +45,6 @@ class ProgressState:
     blocks_done: int
     blocks_max: int
     boots_done: int
-    boots_failed: int = 0
     elapsed_s: float = 0.0
     """Since the beginning of measuring, from a monotonic clock of the caller."""
     left_s: float | None = None
@@ -112,7 +111,7 @@ class Progress:
 def line(state: ProgressState) -> str:
     """The state in one line, for logs."""
     name = plain.short(state.experiment)
-    failed = f" ({state.boots_failed} failed)" if state.boots_failed else ""
+    failed = f" ({len(state.failures)} failed)" if state.failures else ""
     parts = [
         f"{name}: block {state.blocks_done} of at most {state.blocks_max}",
         f"{figures.count(state.boots_done, 'boot')}{failed}",

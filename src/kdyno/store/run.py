@@ -24,7 +24,6 @@ from typing import Any, TypeVar
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.paths import state_root
-from kdyno.reading.checked import values
 from kdyno.store.boot import CONSOLE, CONSOLE_LIMIT_BYTES, BootRecord, plain_name, read_boot
 from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.manifest import Manifest
@@ -129,14 +128,7 @@ class Run:
         """How the variant's image was built, as ``RunWriter.save_image`` got it."""
         name = file_name(variant)
         with Folder.open(self.path) as folder, folder.folder(IMAGES) as images:
-            data = images.read(name, _LIMIT_BYTES)
-        try:
-            value = values(data)
-        except ValueError as error:
-            raise ToolError(f"{self.path / IMAGES / name}: damaged: {error}") from None
-        if not isinstance(value, dict):
-            raise ToolError(f"{self.path / IMAGES / name}: damaged: is not a JSON object")
-        return value
+            return parse(dict, images.read(name, _LIMIT_BYTES), self.path / IMAGES / name)
 
     def boots(self, skip: Collection[str] = ()) -> Iterator[BootRecord | Damaged]:
         """Every boot in the order of the index; what cannot be read comes as Damaged.

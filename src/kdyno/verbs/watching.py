@@ -155,7 +155,6 @@ def _state(experiment: Experiment, status: Status) -> ProgressState:
         blocks_done=status.block,
         blocks_max=measure.max_boots,
         boots_done=status.boots,
-        boots_failed=len(status.failures),
         elapsed_s=status.elapsed_s,
         left_s=status.left_s,
         minutes_max=measure.max_minutes,
