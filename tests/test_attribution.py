@@ -6,10 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 
 import pytest
-from command_line import Kdyno, effect, kdyno, verdict
+from command_line import effect, kdyno, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -118,22 +117,3 @@ CONFIG_DEBUG_LIST=y
         "CONFIG_DEBUG_LIST=y",
     )
     assert {"CONFIG_9P_FS=y", *lines[6:]} == {f"CONFIG_{name}=y" for name in attribution._GUEST}
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["debian:linux-image-amd64"], "takes two images"),
-        (["debian:linux-image-amd64", "x:y"], "image 'x:y' is no installed kernel"),
-        (["a:b", "c:d", "--source", "tar:one"], "--source of both or of none"),
-    ],
-)
-def test_wrong_words(words: list[str], message: str, tmp_path: Path, kdyno: Kdyno) -> None:
-    result = kdyno("compare", "--attribute", *words, "--runs", str(tmp_path / "runs"))
-    assert (result.status, (tmp_path / "runs").exists()) == (2, False)
-    assert message in result.err
-
-
-def test_its_options_go_with_it(kdyno: Kdyno) -> None:
-    result = kdyno("compare", "last", "--case", "unixbench/pipe")
-    assert (result.status, "--case goes with --attribute" in result.err) == (2, True)

@@ -10,12 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import EXPERIMENT, experiment_file
 from test_box import BACK, FACTS, OWN, FakeBox, fake, machine
 from toy_kernel import FILES, Toy, variant
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment import loader
 from kdyno.kernels.build import localized
 from kdyno.kernels.config import Wish, local_lines
 from kdyno.kernels.image import KEXEC, release_of
@@ -23,9 +21,6 @@ from kdyno.machines.box import Box, own_config
 from kdyno.machines.boxes import Boxes
 from kdyno.machines.kinds import of_command_line
 from kdyno.machines.machine import Plan
-from kdyno.measure.bench import check_machine
-from kdyno.measure.vocabulary import vocabulary
-from kdyno.suites.catalogue import load
 from kdyno.suites.job import Job
 
 __all__ = ["fake", "machine"]
@@ -128,22 +123,6 @@ def test_two_names_of_one_box_are_refused(fake: FakeBox, machine: Callable[..., 
     with pytest.raises(ToolError, match="rack1 and rack2 are names of one and the same box"):
         boxes.probe(lambda _text: None)
     boxes.close()
-
-
-@pytest.mark.parametrize(
-    ("keys", "text"),
-    [
-        ('kind = "box"\nhost = "a"\nhosts = ["b", "c"]', "leave one"),
-        ('kind = "qemu"\nhosts = ["b", "c"]', 'hosts goes with kind = "box"'),
-        ('kind = "box"', "needs host"),
-    ],
-)
-def test_hosts_that_cannot_be(keys: str, text: str, tmp_path: Path) -> None:
-    text_of_file = EXPERIMENT.split("[machine]")[0] + f"[machine]\n{keys}\n"
-    assert "[kernel]" in text_of_file
-    file = experiment_file(tmp_path, text_of_file)
-    with pytest.raises(UsageError, match=text):
-        check_machine(loader.load(file, vocabulary(load())))
 
 
 def test_a_command_line_has_no_place_for_a_host() -> None:

@@ -44,23 +44,6 @@ def test_where_a_report_goes(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
     assert (tmp_path / "x.md").read_text().startswith("## tiny")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("-f", "pdf"), "pdf: no such format; there are "),
-        (("-o", "x.pdf"), "markdown"),
-        (("-o", "absent/x.md"), "-o absent/x.md: not a file in a folder that exists"),
-        (("-f", "csv", "--json", "-"), "--json - and --format both want stdout"),
-    ],
-)
-def test_a_format_that_cannot_be(
-    kdyno: Kdyno, runs: Path, options: tuple[str, ...], message: str
-) -> None:
-    stored(runs, verdict(FASTER))
-    output = kdyno("report", "last", *options)
-    assert output.status == 2 and output.out == "" and message in output.err
-
-
 def test_no_run_an_absent_one_and_one_that_is_ambiguous(kdyno: Kdyno, runs: Path) -> None:
     output = kdyno("report", "last")
     message = f"kdyno: last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one\n"

@@ -151,27 +151,6 @@ def test_what_is_slower_is_measured_once_more(
         assert alone.status == 2 and "put that run beside it" in alone.err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--confirm", "--on", "local"), "--confirm begins a second run here"),
-        (("--precision", "0"), "--precision '0'"),
-        (("--precision", "100%"), "--precision '100%'"),
-        (("--precision", "nan"), "--precision 'nan'"),
-        (("--precision", ""), "--precision ''"),
-        (("--json", "/proc/version"), "--json /proc/version: "),
-    ],
-)  # fmt: skip
-@pytest.mark.usefixtures("unreached")
-def test_refused_before_anything_is_done(
-    kdyno: Kdyno, tmp_path: Path, options: tuple[str, ...], message: str
-) -> None:
-    output = kdyno("run", experiment_file(tmp_path), *options)
-    assert output.status == 2 and output.out == ""
-    assert message in output.err and "Traceback" not in output.err
-    assert not (tmp_path / "runs").exists()
-
-
 @pytest.mark.usefixtures("unreached")
 @pytest.mark.parametrize("verb", ["run", "build", "check"])
 def test_every_mistake_of_a_file_is_told_at_once(kdyno: Kdyno, tmp_path: Path, verb: str) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from test_experiment import DATA
 
-from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment, Vocabulary
 from kdyno.judge.judging import family_of
@@ -91,29 +90,6 @@ def test_factors_of_kernels() -> None:
     # Many variants are a factor themselves.
     crossed = parsed("[variant.a]\n[variant.b]\n" + SMP + BUILD, "a+off")
     assert crossed.variants[3].levels == (("variant", "b"), ("smp", "on"))
-
-
-def levels(first: str, second: str) -> str:
-    return f"{SMP}[factor.x]\na = {{ {first} }}\nb = {{ {second} }}\n"
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ("[factor.smp]\noff = {}\n", "two levels or more, this has 1"),
-        ("[factor]\njobs = [4]\n" + SMP, "two levels or more, this has 1"),
-        ("[factor]\njobs = [4, 4]\n" + SMP, "two levels or more, this has 1"),
-        ("[factor]\njosb = [1, 4]\n" + SMP, "no case of this experiment has a setting josb.*jobs"),
-        (levels("set = { jobs = 1 }", "cpus = 2"), "cannot be mixed"),
-        (levels("set = { jobs = true }", "set = { jobs = 2 }"), "true or"),
-        (levels("set = { 'Jobs!' = 1 }", "set = { jobs = 2 }"), "not a setting"),
-        (levels("case = 'whole'", "case = 'lib'"), "not a case that a"),
-        (levels("case = 'hole'", "case = 'wlib'"), "changes nothing"),
-    ],
-)
-def test_factors_that_cannot_be(body: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        parsed(body + BUILD)
 
 
 JOBS = ("1", "2", "8")

@@ -236,20 +236,6 @@ def test_an_experiment_on_the_host_needs_no_kernel() -> None:
     assert named.variants[0].source == "debian:linux-source-7.3"
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ("[variant.mine]\n", "there is one variant"),
-        ('[kernel]\ncflags = "-O3"\n', "leave cflags out"),
-        ("[variant.running]\nsysctl = { 'vm.swappiness' = 1 }\n", "leave sysctl out"),
-        ("[factor.smp]\noff = {}\non = { cpus = 2 }\n", "no factor of kernels"),
-    ],
-)
-def test_what_the_host_cannot_do_is_refused(more: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        experiment(HOST + more)
-
-
 @pytest.fixture
 def options(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
     sandbox.waive()
