@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from command_line import Kdyno, experiment_file, kdyno
-from site_runs import at_once, small
+from site_runs import small
 
 from kdyno.report.site.build import SharedSite
 from kdyno.report.site.server import SiteServer
@@ -26,7 +26,6 @@ __all__ = ["experiment_file", "kdyno"]
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Named by the environment, empty."""
-    at_once(monkeypatch)
     address = f"sqlite:///{tmp_path / 'store.sqlite'}"
     monkeypatch.setenv("KDYNO_STORE", address)
     return address
@@ -64,7 +63,6 @@ def test_push_says_what_became_of_each(kdyno: Kdyno, tmp_path: Path, store: str)
 
 
 def test_without_a_store(kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once(monkeypatch)
     monkeypatch.delenv("KDYNO_STORE", raising=False)
     small(tmp_path / "runs")
     file = experiment_file(tmp_path)

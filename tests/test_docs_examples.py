@@ -40,10 +40,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two finished runs, which end as those of the examples do."""
     folder = tmp_path_factory.mktemp("runs")
     shape = Shape(cases=CASES, variants={"mine": 0.96}, blocks=8)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("3f2a", "81bc"):
-            path = make(folder, dataclasses.replace(shape, experiment=f"run{name}"), patch).path
-            path.rename(path.with_name(f"{path.name[:-4]}{name}"))
+    for name in ("3f2a", "81bc"):
+        path = make(folder, dataclasses.replace(shape, experiment=f"run{name}")).path
+        path.rename(path.with_name(f"{path.name[:-4]}{name}"))
     return folder
 
 

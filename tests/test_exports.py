@@ -29,8 +29,7 @@ EFFECTS = 9 * 4
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    with pytest.MonkeyPatch.context() as patch:
-        return make(tmp_path_factory.mktemp("runs"), DEMO, patch)
+    return make(tmp_path_factory.mktemp("runs"), DEMO)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fake_run import bench, manifest_of, steady
-from site_runs import at_once, small
+from site_runs import small
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.fleet import waves
@@ -155,8 +155,7 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
-    at_once(monkeypatch)
+def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path / "runs", FakeEngine(tmp_path / "jobs"))
 
 

@@ -193,13 +193,13 @@ def test_the_worst_verdicts_make_pages() -> None:
 
 
 @pytest.mark.slow
-def test_a_hundred_cases_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hundred_cases_fit(tmp_path: Path) -> None:
     shape = Shape(
         cases=tuple(case(number, f"suite-{number // 20}") for number in range(100)),
         variants={"mine": 1.01},
         blocks=60,
     )
-    text = export_run(evidence_of(make(tmp_path, shape, monkeypatch)))
+    text = export_run(evidence_of(make(tmp_path, shape)))
     assert len(text.encode()) < 3_000_000
     assert text.count('class="strip"') == 100
 

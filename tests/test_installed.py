@@ -15,7 +15,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from site_runs import at_once, small
+from site_runs import small
 
 KDYNO = Path(sysconfig.get_path("scripts")) / "kdyno"
 RUNS = 21
@@ -25,8 +25,7 @@ LIMIT_S = 300.0
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    at_once(monkeypatch)
+def runs(tmp_path: Path) -> Path:
     first = small(tmp_path / "runs")
     for number in range(1, RUNS):
         shutil.copytree(first.path, tmp_path / "runs" / f"{first.name}-{number:02d}")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 from array import array
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 from command_line import Kdyno, kdyno
 from held import held
-from synthetic_run import Shape, case, make
+from synthetic_run import Shape, case, make, record
 from test_factorial_table import factor_table, planted
 
 from kdyno import __version__
@@ -23,26 +22,25 @@ from kdyno.judge.judging import judge_again, look
 from kdyno.judge.pairs import Pair
 from kdyno.report.sentence import worded
 from kdyno.stats.verdict import RULE
-from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, State, VariantInfo
-from kdyno.store.run import FIRST_VERDICT, Run, create_run, write_run
+from kdyno.store.boot import Sample
+from kdyno.store.manifest import State
+from kdyno.store.run import FIRST_VERDICT, Run, write_run
 from kdyno.store.samples import Samples
-from kdyno.store.verdict import Flag, Verdict
+from kdyno.store.verdict import Verdict
 
 __all__ = ["kdyno"]
 SMALL = Shape(cases=(case(0), case(1), case(2)), variants={"mine": 1.03, "same": 1.0}, blocks=10)
 
 
 @pytest.fixture
-def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
 @pytest.fixture
-def run(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(runs: Path) -> Run:
     """With a verdict that does not name its rule."""
-    run = make(runs, SMALL, monkeypatch)
+    run = make(runs, SMALL)
     path = run.path / "verdict.json"
     data = json.loads(path.read_text())
     del data["tool"], data["rule"]
@@ -55,27 +53,19 @@ def changed(run: Run, **keys: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | keys))
 
 
-def written(runs: Path, manifest: Manifest, samples: list[Sample]) -> Run:
-    """A run of the baseline alone, a sample in each boot."""
-    with create_run(runs, "", manifest) as writer:
-        for index, sample in enumerate(samples):
-            job = BootJob(index=index, block=index, variant=manifest.baseline)
-            boot = BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,))
-            writer.add_boot(boot, b"")
-        return writer.run
-
-
 def host_run(runs: Path) -> Run:
     """A run of one kernel alone, seven repetitions."""
-    manifest = Manifest(
-        tool="9", created="2026-01-01", experiment="own", baseline="running", seed=1,
+    scores = [Sample(suite="s", case="pipe", score=100.0 + index) for index in range(7)]
+    return record(
+        runs,
+        [(index, "running", [score]) for index, score in enumerate(scores)],
+        baseline="running",
         host={"host_kernel": "7.3-own"},
-        cases=(CaseInfo(suite="s", case="pipe", unit="loops/s", better="higher"),),
-        machine=MachineInfo(kind="host", caveats=(Flag(kind="not-rebooted", text="one boot"),)),
-        variants={"running": VariantInfo()}, asked=Criteria(), state="finished", stopped="enough",
-    )  # fmt: skip
-    samples = [Sample(suite="s", case="pipe", score=100.0 + index) for index in range(7)]
-    return written(runs, manifest, samples)
+        cases=({"suite": "s", "case": "pipe", "unit": "loops/s", "better": "higher"},),
+        machine={"kind": "host", "caveats": ({"kind": "not-rebooted", "text": "one boot"},)},
+        variants={"running": {}},
+        stopped="enough",
+    )
 
 
 def test_a_run_judged_again_names_the_rule_and_keeps_its_first_verdict(
@@ -140,10 +130,8 @@ def test_a_run_of_one_kernel_has_its_values_again(kdyno: Kdyno, runs: Path) -> N
     assert [flag.kind for flag in now.flags] == ["not-rebooted"]
 
 
-def test_a_calibrated_run_keeps_its_noise_floor(
-    kdyno: Kdyno, runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make(runs, dataclasses.replace(SMALL, copy="stock.copy"), monkeypatch)
+def test_a_calibrated_run_keeps_its_noise_floor(kdyno: Kdyno, runs: Path) -> None:
+    run = make(runs, dataclasses.replace(SMALL, copy="stock.copy"))
     first = run.verdict()
     assert kdyno("judge", "last").status == 0
     assert first and run.verdict() == first and first.copy_of_baseline == "stock.copy"
@@ -189,11 +177,9 @@ def test_a_judgement_as_an_exit_status(
     assert (run.path / "first-verdict.json").exists() == (status != 2)
 
 
-def test_slower_is_ten_whichever_run_it_is_in(
-    kdyno: Kdyno, runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slower_is_ten_whichever_run_it_is_in(kdyno: Kdyno, runs: Path) -> None:
     shape = dataclasses.replace(SMALL, cases=(case(0),), variants={"mine": 0.9})
-    names = [make(runs, each, monkeypatch).name for each in (shape, SMALL)]
+    names = [make(runs, each).name for each in (shape, SMALL)]
     assert kdyno("judge", *names, "--fail-on", "slower").status == 10
     assert kdyno("judge", *names[1:], "--fail-on", "slower:case-0").status == 0
 
@@ -202,9 +188,8 @@ def test_what_cannot_be_judged(kdyno: Kdyno, runs: Path, run: Run) -> None:
     with write_run(run.path):
         result = kdyno("judge", "last")
     assert result.status == 2 and "is still being measured" in result.err
-    empty = Manifest(tool="0", created="2027", experiment="x", baseline="stock", seed=1)
     with pytest.raises(UsageError, match="no boot that can be read"):
-        judge_again(written(runs, empty, []))
+        judge_again(record(runs, created="2027-01-01T00:00:00"))
     assert kdyno("judge", "last").status == 2
 
 
