@@ -10,14 +10,16 @@ from typing import Any
 from fake_machine import FakeMachine, Fault, Rule
 
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
+from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
 from kdyno.machines.cpus import place
-from kdyno.measure.bench import Bench, info
+from kdyno.measure.bench import Bench, Equipment
 from kdyno.measure.execution import asked_of
 from kdyno.measure.loop import Loop, Past, Status
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run, create_run, open_run, write_run
+from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Case
 from kdyno.suites.job import CaseJob
 
@@ -44,8 +46,6 @@ def bench(
     lacking: tuple[str, ...] = (),
     **measure: object,
 ) -> Bench:
-    from kdyno.measure.bench import Equipment
-
     given: dict[str, Any] = {"max_boots": 8, "precision": 1e-9, "seed": 7, **measure}
     given.setdefault("min_boots", given["max_boots"] + 1)  # what is made up has no spread
     experiment = Experiment(
@@ -69,6 +69,11 @@ def bench(
     )
 
 
+def machine_of(setup: Bench) -> FakeMachine:
+    assert isinstance(setup.machine, FakeMachine)
+    return setup.machine
+
+
 def manifest_of(setup: Bench, interleave: str = "turns") -> Manifest:
     return Manifest(
         tool="0",
@@ -77,7 +82,7 @@ def manifest_of(setup: Bench, interleave: str = "turns") -> Manifest:
         baseline=setup.experiment.baseline,
         seed=setup.experiment.measure.seed or 0,
         images={name: setup.machine.identity(name) for name in setup.variants},
-        cases=tuple(info(case, job) for case, job in zip(setup.cases, setup.jobs, strict=True)),
+        cases=setup.infos,
         **asked_of(setup.experiment),
         interleave=interleave,  # type: ignore[arg-type]
     )
@@ -113,3 +118,12 @@ def resumed(setup: Bench, run: Run) -> str:
 
 def boots_of(run: Run) -> list[BootRecord]:
     return [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+
+
+def judged(run: Run, stopped: str = "") -> Verdict:
+    return verdict_of(run, Question.of(run.manifest()), stopped)
+
+
+def texts_of(verdict: Verdict, kind: str) -> list[str]:
+    """Of the flags of this kind."""
+    return [flag.text for flag in verdict.flags if flag.kind == kind]

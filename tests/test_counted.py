@@ -9,21 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_machine import FakeMachine, Fault, Rule
-from fake_run import PIPE, bench, boots_of, manifest_of
+from fake_machine import Fault, Rule
+from fake_run import PIPE, bench, boots_of, judged, machine_of, manifest_of, measured, texts_of
+from synthetic_run import record
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Question
 from kdyno.kernels.image import Image
 from kdyno.measure.bench import Bench, ticks_of
 from kdyno.measure.boot import at_once, with_fixed_work
 from kdyno.measure.execution import probed
-from kdyno.measure.loop import Loop, choose, draw_of
+from kdyno.measure.loop import choose, draw_of
 from kdyno.report.sentence import worded
 from kdyno.report.terminal import text
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.run import Run, create_run
+from kdyno.store.run import Run
 from kdyno.store.samples import gather
 from kdyno.store.verdict import Effect, Verdict
 from kdyno.suites.catalogue import UNIT, counted, find, load
@@ -50,31 +49,18 @@ def counting(rule: Rule, **measure: Any) -> Bench:
     return bench(rule, ("stock", "mine"), CASES, **{**given, **measure})
 
 
-def machine_of(one: Bench) -> FakeMachine:
-    assert isinstance(one.machine, FakeMachine)
-    return one.machine
-
-
 def quiet(_text: str) -> None: ...
 
 
 def run_of(one: Bench, runs: Path) -> tuple[Run, Verdict]:
-    manifest = manifest_of(one, "boots")
     if one.counts:
-        one = with_fixed_work(one, manifest.cases, quiet)
-        manifest = manifest.model_copy(update={"cases": one.infos})
-    with create_run(runs, "", manifest) as writer:
-        loop = Loop(one, Question.of(manifest), writer, manifest, lambda _status: None)
-        why = loop.run()
-        return writer.run, worded(verdict_of(writer.run, Question.of(manifest), why))
+        one = with_fixed_work(one, one.infos, quiet)
+    run, why = measured(one, runs, "boots")
+    return run, worded(judged(run, why))
 
 
 def by_case(verdict: Verdict) -> dict[str, Effect]:
     return {effect.case: effect for effect in verdict.effects}
-
-
-def texts(verdict: Verdict, kind: str) -> list[str]:
-    return [flag.text for flag in verdict.flags if flag.kind == kind]
 
 
 def row_of(verdict: Verdict, case: str) -> str:
@@ -138,7 +124,7 @@ def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path
     assert pipe.ratio == pytest.approx(1428 / 1387, rel=1e-6)
     assert pipe.ci == (pipe.ratio, pipe.ratio) and pipe.verdict == "slower"
     assert fork.exact and (fork.ratio, fork.verdict) == (1.0, "equivalent")
-    assert texts(verdict, "few-boots") == []  # nothing is left to confirm
+    assert texts_of(verdict, "few-boots") == []  # nothing is left to confirm
     assert verdict.answer.startswith(
         "mine is slower than stock in pipe with 41.000 more instructions an operation, "
         "equivalent (within ±1 %) in fork"
@@ -194,7 +180,7 @@ def test_a_difference_of_the_clock_is_called_none(tmp_path: Path) -> None:
 
 def test_a_control_that_moved_is_told_with_the_digits_that_it_moved_by(tmp_path: Path) -> None:
     _, verdict = run_of(replace(counting(lengths(5.0, everywhere=True)), cases=CONTROL), tmp_path)
-    (flag,) = texts(verdict, "control-moved")
+    (flag,) = texts_of(verdict, "control-moved")
     assert "mine moved it by +0.004 % (too little to matter): what every case" in flag
     assert "+0.004 %" in row_of(verdict, "fork") and "+5.000" in row_of(verdict, "fork")
 
@@ -249,7 +235,7 @@ def test_one_boot_decides_what_most_of_its_parts_agree_in_and_says_so(tmp_path: 
     pipe = by_case(verdict)["pipe"]
     assert pipe.exact and pipe.blocks == 1 and pipe.verdict == "slower"
     assert (pipe.value or 0) - (pipe.baseline_value or 0) == pytest.approx(41, abs=1e-3)
-    (flag,) = texts(verdict, "few-boots")
+    (flag,) = texts_of(verdict, "few-boots")
     assert flag.startswith("one boot of either kernel decided 2 exact effects, in 2 cases: most")
     # 1 - 0.05 ** (1 / 13), of the cases that docs/counting.md has.
     assert flag.endswith("contradicted 0 of 13 cases, so they may contradict up to 21 % of cases "
@@ -267,7 +253,7 @@ def test_a_further_boot_that_contradicts_a_case_widens_the_bound_of_one_boot(
         return (1387.0 + (within if case == "fork" else 0.0)) / 1e9
 
     _, verdict = run_of(once(by_boot, max_boots=8), tmp_path)
-    (flag,) = texts(verdict, "few-boots")
+    (flag,) = texts_of(verdict, "few-boots")
     assert flag.startswith("one boot of either kernel decided 1 exact effects, in 1 cases: ")
     assert "contradicted 1 of 1 cases, so they may contradict up to 100 % of cases" in flag
 
@@ -324,21 +310,16 @@ def test_a_count_that_another_boot_does_not_confirm_is_not_exact(tmp_path: Path)
 def alike(tmp_path: Path, stock: list[float], mine: list[float], boots: int = 3) -> Verdict:
     """The verdict on boots that all have these parts of 10 operations; of ``mine`` one tick more in
     every second boot."""
-    one = counting(lengths(0))
-    manifest = manifest_of(one, "boots")
+    manifest = manifest_of(counting(lengths(0)), "boots")
     case = manifest.cases[0].model_copy(update={"operations": 90})
-    manifest = manifest.model_copy(update={"cases": (case,)})
-    with create_run(tmp_path, "", manifest) as writer:
-        for number in range(2 * boots):
-            own, name = (mine, "mine") if number % 2 else (stock, "stock")
-            own = [own[0] + (1500 if number % 4 == 1 else 0), *own[1:]]
-            reps = tuple((10, ns) for ns in own)
-            score = score_of(counted(PIPE), [(10, int(ns)) for ns in own])
-            sample = Sample(suite="s", case="pipe", score=score, reps=reps)
-            job = BootJob(index=number, block=number // 2, variant=name)
-            boot = BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,))
-            writer.add_boots([(boot, b"")])
-        return worded(verdict_of(writer.run, Question.of(manifest), ""))
+    samples = []
+    for number in range(2 * boots):
+        own, name = (mine, "mine") if number % 2 else (stock, "stock")
+        own = [own[0] + (1500 if number % 4 == 1 else 0), *own[1:]]
+        score = score_of(counted(PIPE), [(10, int(ns)) for ns in own])
+        sample = Sample(suite="s", case="pipe", score=score, reps=tuple((10, ns) for ns in own))
+        samples.append((number // 2, name, [sample]))
+    return worded(judged(record(tmp_path, samples, **dict(manifest) | {"cases": (case,)})))
 
 
 def test_work_of_few_parts_is_not_left_out(tmp_path: Path) -> None:
@@ -353,12 +334,12 @@ def test_work_of_few_parts_is_not_left_out(tmp_path: Path) -> None:
     (effect,) = filled.effects
     assert not effect.exact and effect.verdict == "slower" and effect.ci is not None
     assert effect.ratio == effect.parts_ratio == pytest.approx(1 + 3 / 9 * 0.05, rel=1e-4)
-    (flag,) = texts(filled, "rare-work")
+    (flag,) = texts_of(filled, "rare-work")
     assert flag == (
         "pipe: most parts of mine are the same in every boot, and what is done in the others "
         "differs from the baseline's: the effect is of all parts together, +1.67 %"
     )
-    assert texts(same, "rare-work") == []
+    assert texts_of(same, "rare-work") == []
 
 
 def test_a_count_with_an_interval_leaves_nothing_out_either(tmp_path: Path) -> None:
@@ -373,7 +354,7 @@ def test_a_count_with_an_interval_leaves_nothing_out_either(tmp_path: Path) -> N
     effect = by_case(verdict)["pipe"]
     assert not effect.exact and effect.ratio == pytest.approx(effect.parts_ratio or 0, rel=0.03)
     assert effect.ratio == pytest.approx((1120 + 60) / (1001 + 180), abs=0.06)
-    (text, *_) = texts(verdict, "rare-work")
+    (text, *_) = texts_of(verdict, "rare-work")
     assert text.startswith("pipe: the effect is of all parts together, ")
     assert "; the usual part of mine differs by " in text
 
