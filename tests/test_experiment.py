@@ -7,6 +7,8 @@ After a wanted change of the words: ``KDYNO_GOLDEN=write``, as CONTRIBUTING.md h
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kdyno.errors import UsageError
-from kdyno.experiment.loader import load, parse, variant
+from kdyno.experiment.loader import Overrides, apply, load, parse, variant
 from kdyno.experiment.model import (
     TABLES,
     ConfigFragment,
@@ -26,8 +28,18 @@ from kdyno.experiment.model import (
     Variant,
     Vocabulary,
 )
-from kdyno.kernels import source
+from kdyno.kernels import recipe, source
+from kdyno.kernels.config import wishes
+from kdyno.kernels.routines.routine import of_variant
+from kdyno.kernels.source import Tree
+from kdyno.measure import builder
+from kdyno.measure.bench import refuse_undecided
+from kdyno.measure.execution import kernels_of, measure_s, question, too_short
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.reading.mistakes import Positions
+from kdyno.suites.catalogue import load as load_suites
+from kdyno.suites.job import cases_of, jobs_of
+from kdyno.verbs.subject import consent
 
 DATA = Path(__file__).parent / "data" / "experiments"
 VOCABULARY = Vocabulary(
@@ -289,3 +301,120 @@ def test_a_variant_replaces_the_kernels_routines(tmp_path: Path) -> None:
     stock, mine = variants(tmp_path, 'routines = { memset = "stock" }', below)
     assert dict(stock.routines) == {"memset": "sse", "copy_page": "sse"}
     assert mine.routines == ()
+
+
+# Experiments that come with kdyno.
+
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "experiments").glob("*.toml"))
+SUITES = load_suites()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_it_loads_with_cases_that_its_metric_decides_and_names_its_page(file: Path) -> None:
+    experiment = load(file, vocabulary(SUITES))
+    assert experiment.name == file.stem and experiment.question.endswith("?")
+    for quick in (False, True):
+        chosen = apply(Overrides(quick=quick), experiment)
+        cases, jobs = cases_of(chosen, SUITES), jobs_of(chosen, SUITES)
+        assert len(cases) == len(jobs) > 0
+        assert not any("{jobs}" in text for job in jobs for text in job.args)
+    refuse_undecided(experiment, cases_of(experiment, SUITES))
+    page = re.search(r"See (docs/\S+\.md)", file.read_text())
+    assert page, f"{file.name} names no page"
+    assert (ROOT / page[1]).read_text().startswith("<!-- SPDX-License-Identifier: MIT -->")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_its_kernels_differ_and_share_compilations_with_all_others(file: Path) -> None:
+    experiment = load(file, vocabulary(SUITES))
+    mistakes = experiment.mistakes()
+    builder._check_twins(experiment, mistakes)
+    assert not mistakes.paths
+    signed = Tree(ROOT, "digest", "signed", "7.3.4", origin="")
+    for one in experiment.variants:
+        routines = of_variant(one.memcpy, one.routines)
+        assert recipe.foreign_parts(one, signed, routines, wishes(one.config)) == set(), one.name
+
+
+def test_the_crossed_experiment_has_the_cells_that_its_page_tells() -> None:
+    experiment = load(ROOT / "experiments" / "smp-preemption.toml", vocabulary(SUITES))
+    assert [variant.name for variant in experiment.variants] == [
+        "off+voluntary", "off+full", "on+voluntary", "on+full",
+    ]  # fmt: skip
+    names = [case.name for case in cases_of(experiment, SUITES)]
+    assert names[:4] == ["lib@1", "lib@2", "lib@4", "lib@8"]
+    assert all("@" not in name for name in names[4:])
+
+
+def test_word_sizes_differ_where_they_are_the_question() -> None:
+    experiment = load(ROOT / "experiments" / "kernel-32-64.toml", vocabulary(SUITES))
+    archs = {variant.name: (variant.arch, variant.program_bits) for variant in experiment.variants}
+    assert archs == {"32-bit": ("i386", 32), "64-bit": ("x86_64", 32)}
+    suites = [case.suite for case in cases_of(experiment, SUITES)]
+    assert (suites.count("xbench"), suites.count("tiobench")) == (28, 4)
+
+
+# How much an experiment is.
+
+
+def crossed(factors: int, key: str = 'config = ["CONFIG_X{i}=y"]', more: str = "") -> Experiment:
+    """A cross of 2^factors kernels."""
+    levels = "\n".join(
+        f"[factor.f{i}]\nno{i} = {{}}\nyes{i} = {{ {key.format(i=i)} }}" for i in range(factors)
+    )
+    baseline = "+".join(f"no{i}" for i in range(factors))
+    return parse(
+        f'name = "x"\nbaseline = "{baseline}"\n[kernel]\nsource = "kernel.org:7.3"\n{levels}\n'
+        f"[[suite]]\nname = 'unixbench'\ncases = ['pipe', 'context1']\nseconds = 0.5\n"
+        f"[measure]\nmax_boots = 30\n{more}",
+        "x.toml", DATA, VOCABULARY,
+    )  # fmt: skip
+
+
+def test_hours_by_hand_and_more_than_64_variants_are_asked_about() -> None:
+    assert kernels_of(crossed(7)) == 128
+    assert measure_s(crossed(7)) == pytest.approx(128 * 30 * (0.3 + 1.4 * 2 * 0.5))
+    assert measure_s(crossed(7, more="max_minutes = 30")) == 1800
+    # Command lines and CPUs need no kernel of their own.
+    assert kernels_of(crossed(7, 'cmdline = "a{i}"')) == 1
+    assert question(crossed(6)) is None
+    assert question(crossed(7)) == (
+        "x has 128 variants (128 kernels to build): up to 8.5 hours of building and 1.8 hours or "
+        "more of measuring"
+    )
+
+
+def test_nobody_there_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+    with pytest.raises(UsageError, match=r"128 variants .*--yes"):
+        consent(crossed(7), yes=False)
+    consent(crossed(7), yes=True)
+    name = "yes0+" + "+".join(f"no{i}" for i in range(1, 7))
+    consent(apply(Overrides(variants=(name,)), crossed(7)), yes=False)
+
+
+@pytest.mark.slow
+def test_5000_cells_load_so_that_they_can_be_asked_about() -> None:
+    assert len(crossed(12).variants) == 4096
+    with pytest.raises(UsageError, match="16384 variants; at most 10000"):
+        crossed(14)
+
+
+def test_a_budget_that_ends_before_the_first_interval_is_said_before_the_run() -> None:
+    # Eight variants, two cases of 0.25 s: six blocks of 8 s.
+    assert too_short(crossed(3, more="max_minutes = 1")) is None
+    assert too_short(crossed(3, more="max_minutes = 0.5")) == (
+        "max_minutes = 0.5 may end before the first interval: 6 boots of each variant take 0.8 "
+        "minutes or more. max_minutes = 1, or 1 cases instead of 2 (--case), would do"
+    )
+    few = crossed(3, more="min_boots = 2").measure
+    assert few.max_boots == 30
+    short = dataclasses.replace(
+        crossed(3), measure=dataclasses.replace(few, max_boots=5, max_minutes=None)
+    )
+    assert too_short(short) == (
+        "max_boots = 5 ends before the first interval, which takes 6 boots of each variant: every "
+        "effect will be inconclusive"
+    )
