@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What several test files share: the guest program, built once; needs of the machine; skips."""
+"""What test files share: the command line, the guest program, built once; needs of the machine;
+skips."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import needed
 import pytest
+from command_line import kdyno as kdyno
 from hypothesis import settings
 
 from kdyno import sandbox

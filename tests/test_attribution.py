@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import product
 
 import pytest
-from command_line import effect, kdyno, verdict
+from command_line import effect, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,8 +16,6 @@ from kdyno.bisect import attribution
 from kdyno.bisect.attribution import Attribution, attributions, rebuildable, shares, table
 from kdyno.errors import UsageError
 from kdyno.store.verdict import Verdict
-
-__all__ = ["kdyno"]
 
 CELLS = {
     "source-first+config-first": 100.0,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from fake_tree import make_tree
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,8 +41,6 @@ from kdyno.measure.vocabulary import vocabulary
 from kdyno.store.run import Run
 from kdyno.store.verdict import FunctionCounts, Verdict
 from kdyno.suites import catalogue
-
-__all__ = ["kdyno"]
 
 NOISE = 1.96 * math.sqrt(2)
 """Half-width of the difference of two points ÷ standard error of one."""

@@ -7,14 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import EXPERIMENT, Kdyno, kdyno
+from command_line import EXPERIMENT, Kdyno
 from toy_kernel import make_source
 
 from kdyno.kernels.changes import Changes
 from kdyno.kernels.config import arch, options
 from kdyno.measure import builder
-
-__all__ = ["kdyno"]
 
 SUITE = '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\nseconds = 0.5\n'
 TOY = (

@@ -19,7 +19,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from command_line import EXPERIMENT, Kdyno, experiment_file, kdyno, stored, verdict
+from command_line import EXPERIMENT, Kdyno, experiment_file, stored, verdict
 from site_runs import small
 
 from kdyno import __version__
@@ -28,8 +28,6 @@ from kdyno.cli.main import VERBS as ENTRIES
 from kdyno.cli.main import verbs
 from kdyno.cli.needs import NEEDS
 from kdyno.verbs.options import Extent, flat
-
-__all__ = ["kdyno"]
 
 PYTHON = [sys.executable, "-m", "kdyno"]
 VERBS = sorted({"lab", *ENTRIES})

@@ -8,12 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import FASTER, SLOWER, Kdyno, kdyno, stored, verdict
+from command_line import FASTER, SLOWER, Kdyno, stored, verdict
 
 from kdyno.store.run import write_run
 from kdyno.store.verdict import Verdict
-
-__all__ = ["kdyno"]
 
 
 @pytest.fixture

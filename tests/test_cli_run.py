@@ -22,7 +22,6 @@ from command_line import (
     Kdyno,
     effect,
     experiment_file,
-    kdyno,
     stored,
     verdict,
 )
@@ -40,8 +39,6 @@ from kdyno.store.run import open_run
 from kdyno.store.verdict import CaseValue, Effect, Verdict
 from kdyno.suites.catalogue import load
 from kdyno.verbs import output as streams
-
-__all__ = ["kdyno"]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, experiment_file, kdyno
+from command_line import Kdyno, experiment_file
 from site_runs import small
 
 from kdyno.report.site.build import SharedSite
@@ -19,8 +19,6 @@ from kdyno.report.site.server import SiteServer
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
 from kdyno.store.run import FIRST_VERDICT, Run
-
-__all__ = ["experiment_file", "kdyno"]
 
 
 @pytest.fixture

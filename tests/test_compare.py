@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from synthetic_run import Shape, case, make, record
 
 from kdyno.errors import UsageError
@@ -21,8 +21,6 @@ from kdyno.store.boot import Sample
 from kdyno.store.manifest import work_digest
 from kdyno.store.run import Run, open_run
 from kdyno.store.verdict import Verdict
-
-__all__ = ["kdyno"]
 
 HOST: dict[str, Any] = {
     "cpu_model": "A CPU", "host_arch": "x86_64", "memory_bytes": 8e9, "cpus": 4.0,

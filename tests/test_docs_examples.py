@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from synthetic_run import Shape, make
 from test_docs import VERBS as COMMANDS
 
 from kdyno.kernels.cpu import missing
 from kdyno.store.manifest import CaseInfo
-
-__all__ = ["kdyno"]
 
 VERBS = ("doctor", "list", "compare", "report", "lab memcpy generate", "lab memcpy check")
 ENDS = {"kdyno report last --fail-on slower": 10}

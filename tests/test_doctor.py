@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, effect, kdyno, verdict
+from command_line import Kdyno, effect, verdict
 from needed import PACKAGES
 
 from kdyno.cli import doctor, needs
@@ -26,8 +26,6 @@ from kdyno.paths import cache_root, data_root
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect
 from kdyno.suites.catalogue import find, load
-
-__all__ = ["kdyno"]
 
 TESTS = Path(__file__).parent
 SUITE_NEEDS = [need for need in NEEDS if need.suite]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, kdyno  # noqa: F401
 from site_runs import evidence_of, measured
 from synthetic_run import HOSTILE, Shape, case, make
 from test_report_gate import level

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from held import held
 from synthetic_run import Shape, case, make, record
 from test_factorial_table import factor_table, planted
@@ -28,7 +28,6 @@ from kdyno.store.run import FIRST_VERDICT, Run, write_run
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import Verdict
 
-__all__ = ["kdyno"]
 SMALL = Shape(cases=(case(0), case(1), case(2)), variants={"mine": 1.03, "same": 1.0}, blocks=10)
 
 
