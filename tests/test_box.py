@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,13 @@ FACTS = {
     "pstore": "erst",
     "own_kernel": "/boot/vmlinuz-6.1.0",
 }
+
+
+def facts(**changed: str) -> list[Any]:
+    """The answer of a box with these facts."""
+    return [[0, "\n".join(f"{name}\t{value}" for name, value in {**FACTS, **changed}.items())]]
+
+
 OWN = f"{'a' * 36}\n6.1.0\nBOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet panic=0\n"
 NEW = f"{'b' * 36}\n6.12.1\nroot=/dev/sda1 kdyno.boot=TOKEN\n"
 BACK = f"{'c' * 36}\n6.1.0\nroot=/dev/sda1 ro\n"
@@ -100,7 +108,7 @@ class FakeBox:
         (folder / "names").write_text(json.dumps({**names, "id -u": "id", PUT: "put"}))
         self.plan: dict[str, list[Any]] = {
             "id": [[0, "0"]],
-            "facts": [[0, "\n".join(f"{name}\t{value}" for name, value in FACTS.items())]],
+            "facts": facts(),
             "settle": [[0, "cpus\t0-3"]],
             "look": [[0, "cpu0 1 2 3 4 5 6 7 8 9 10\nprocs_running 1\n0.50 0.40 0.30 1/99 999"]],
             "job": [[0, "RUN"]],
@@ -136,16 +144,17 @@ def fake(tmp_path: Path, guest_build: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def machine(fake: FakeBox, tmp_path: Path) -> Callable[..., Box]:
+def machine(fake: FakeBox, tmp_path: Path) -> Iterator[Callable[..., Box]]:
     folder = tmp_path / "image"
     (folder / "modules" / "6.12.1" / "kernel").mkdir(parents=True)
     for name in ("vmlinuz", "linux", "config", "modules/6.12.1/kernel/a.ko"):
         (folder / name).write_text("\nCONFIG_SMP=y\n")
     image = Image("d" * 32, folder, "x86_64", 64, "6.12.1", {}, installed=True)
 
-    def make(**settings: Any) -> Box:
-        return Box(
-            Setup(
+    with ExitStack() as remotes:
+
+        def make(**settings: Any) -> Box:
+            setup = Setup(
                 variants={"new": Variant("new", "", cmdline="quiet mitigations=off")},
                 images={"new": image},
                 placement=place(1),
@@ -156,9 +165,11 @@ def machine(fake: FakeBox, tmp_path: Path) -> Callable[..., Box]:
                 hosts=("rack1",),
                 box=Settings(**{"boot_timeout_s": 0.1, **settings}),
             )
-        )
+            box = Box(setup)
+            remotes.callback(box._remote.close)
+            return box
 
-    return make
+        yield make
 
 
 def booted(box: Box, fake: FakeBox, *states: Any, **answers: list[Any]) -> Outcome:
@@ -260,7 +271,6 @@ def test_what_became_of_a_boot(what: str, fake: FakeBox, machine: Callable[..., 
     assert (outcome.host.status, outcome.host.reason) == ("failed", reason), outcome.host.text
     if "panic" in what:
         assert "sysrq triggered crash" in outcome.host.text
-    box._remote.close()
 
 
 @pytest.mark.slow
@@ -271,7 +281,6 @@ def test_remote_power_is_the_last_way(
     outcome = booted(box, fake, OWN, *[GONE] * 12, BACK, last_words=[[0, "pstore "]])
     assert (tmp_path / "cycled").exists()
     assert outcome.host.reason in ("reset", "box-lost")
-    box._remote.close()
 
 
 @pytest.mark.slow
@@ -282,7 +291,6 @@ def test_a_box_that_does_not_come_back_ends_the_run(
     assert booted(box, fake, OWN, GONE).host.reason == "box-lost"
     with pytest.raises(ToolError, match=r"'rack1' does not answer any more.*--resume"):
         box.open(Plan("new", Job((CASE,))))
-    box._remote.close()
 
 
 def test_after_a_failure_the_next_boot_begins_in_the_own_kernel(
@@ -294,7 +302,6 @@ def test_after_a_failure_the_next_boot_begins_in_the_own_kernel(
     outcome = run_to_end(box.open(Plan("new", Job((CASE,)))), box.clock)
     assert (outcome.host.status, outcome.host.before["boot"]) == ("ok", "firmware")
     assert fake.names("go") == ["go kexec", "go reboot", "go kexec"]
-    box._remote.close()
 
 
 def test_a_refused_kexec_is_tried_once_more_from_the_own_kernel_booted_anew(
@@ -307,7 +314,6 @@ def test_a_refused_kexec_is_tried_once_more_from_the_own_kernel_booted_anew(
     assert (outcome.host.status, outcome.host.before["boot"]) == ("ok", "firmware")
     # The reboot did nothing either, so it was forced.
     assert fake.names("load", "go", "force") == ["load", "go reboot", "force", "load", "go kexec"]
-    box._remote.close()
 
 
 def test_a_refusal_of_the_own_kernel_just_booted_is_believed(
@@ -319,7 +325,6 @@ def test_a_refusal_of_the_own_kernel_just_booted_is_believed(
     outcome = run_to_end(box.open(Plan("new", Job((CASE,)))), box.clock)
     assert outcome.host.reason == "kexec-refused"
     assert fake.names("go") == ["go kexec", "go reboot"]
-    box._remote.close()
 
 
 def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
@@ -342,7 +347,6 @@ def test_a_kernel_of_an_earlier_run_is_left_first(
     box.probe(notices.append)
     assert fake.names("go", "undo") == ["go reboot", "undo"]
     assert any("a kernel of an earlier run" in text for text in notices)
-    box._remote.close()
 
 
 REFUSED = {
@@ -352,6 +356,7 @@ REFUSED = {
     "kexec_disabled": ("1", "kexec_load_disabled"),
     "lockdown": ("integrity", "locked down .integrity.*Secure Boot"),
     "watchdog": ("", r"\[box\] watchdog = false"),
+    "cpus": ("0", "cpus = 2, and it has 1"),
 }
 
 
@@ -360,8 +365,7 @@ def test_a_box_that_cannot_is_refused_before_anything_is_done(
     name: str, fake: FakeBox, machine: Callable[..., Box]
 ) -> None:
     value, text = REFUSED[name]
-    results = {**FACTS, name: value}
-    fake.say(facts=[[0, "\n".join(f"{key}\t{value}" for key, value in results.items())]])
+    fake.say(facts=facts(**{name: value}))
     box = machine()
     with pytest.raises(ToolError, match=text):
         box.probe(lambda _text: None)
@@ -378,20 +382,13 @@ def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:
         module.connect(remote)
 
 
-def test_too_many_cpus_too_little_space_and_another_kdyno(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
-    def refused(text: str, **answers: list[Any]) -> None:
-        fake.say(state=[[0, OWN]], **answers)
-        box = machine()
-        with pytest.raises(ToolError, match=text):
-            box.probe(lambda _text: None)
-        box._remote.close()
-
-    facts = "\n".join(f"{name}\t{value}" for name, value in FACTS.items())
-    refused("cpus = 2, and it has 1", facts=[[0, facts.replace("0-3", "0")]])
-    refused("MB are free in /var/lib", facts=[[0, facts.replace("9000000", "9000")]])
-    refused("another kdyno works there", facts=[[0, facts]], own=[[1, "another kdyno works there"]])
+def test_too_little_space_and_another_kdyno(fake: FakeBox, machine: Callable[..., Box]) -> None:
+    fake.say(state=[[0, OWN]], facts=facts(free_kb="9000"))
+    with pytest.raises(ToolError, match="MB are free in /var/lib"):
+        machine().probe(lambda _text: None)
+    fake.say(facts=facts(), own=[[1, "another kdyno works there"]])
+    with pytest.raises(ToolError, match="another kdyno works there"):
+        machine().probe(lambda _text: None)
 
 
 def test_words_of_a_box_are_a_strangers() -> None:
@@ -505,9 +502,8 @@ def test_boxes_take_blocks_in_turns(
     fake: FakeBox, machine: Callable[..., Box], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boxes = Boxes(replace(machine()._setup, hosts=("rack1", "rack2")))
-    lines = ["\n".join(f"{k}\t{v}" for k, v in FACTS.items() if k != "machine_id")] * 2
-    first, second = (f"{text}\nmachine_id\t{n * 32}" for n, text in zip("01", lines, strict=True))
-    fake.say(state=[[0, OWN]], facts=[[0, first], [0, second]])
+    two = [*facts(machine_id="0" * 32), *facts(machine_id="1" * 32)]
+    fake.say(state=[[0, OWN]], facts=two)
     boxes.probe(lambda _text: None)
     assert list(boxes.several()) == ["A CPU rack1", "A CPU rack2"]
     assert boxes.host_facts()["cpu_model"] == "A CPU" and "box" not in boxes.host_facts()
