@@ -31,19 +31,17 @@ def test_what_is_the_same_stands_beside_each_other() -> None:
     assert texts == [("push %rbx", "push %rbx"), (None, "nop"), ("ret", "ret")]
     assert (listing.total(0), listing.total(1)) == (2.0, 3.0)
 
-
-def test_where_code_lies_makes_no_difference() -> None:
+    # Where code lies makes no difference.
     left = code("call ffffffff81000010 <mutex_lock>", "mov 0x123456(%rip),%rax # ffff <x>")
     right = code("call ffffffff81000550 <mutex_lock>", "mov 0x654321(%rip),%rax # fff0 <x>")
     assert all(None not in row for row in beside(left, right).rows)
     assert None in beside(left, code("call *%rax")).rows[0]
 
 
-def lines_of(listing: Annotated) -> list[str]:
-    return terminal.text(parts([listing]), Screen(120, False, True)).splitlines()
-
-
 def test_the_table_has_counts_and_differences() -> None:
+    def lines_of(listing: Annotated) -> list[str]:
+        return terminal.text(parts([listing]), Screen(120, False, True)).splitlines()
+
     left = code("push %rbx", "ret")
     right = [*code("push %rbx"), *code("nop", each=41.0), *code("ret")]
     lines = lines_of(beside(left, right))

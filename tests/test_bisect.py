@@ -182,7 +182,9 @@ def repository(folder: Path) -> Path:
     return folder
 
 
-def test_commits_are_those_of_the_first_parents(tmp_path: Path) -> None:
+def test_commits_are_those_of_the_first_parents_and_patches_over_the_good_tree(
+    tmp_path: Path,
+) -> None:
     place = repository(tmp_path / "linux")
     commits = points.commits(place, "HEAD~4", "main")
     assert [each.title for each in commits] == ["base", "slow", "docs", "merge side", "last"]
@@ -200,6 +202,15 @@ def test_commits_are_those_of_the_first_parents(tmp_path: Path) -> None:
     assert [each.title for each in active] == ["base", "slow", "merge side"], (
         "it changes a Makefile"
     )
+    # Each is a patch over the good tree.
+    patches = tmp_path / "patches"
+    good = points.with_keys(place, commits[0], commits[0].commit, patches)
+    assert good.keys == {"source": f"git:{place}#{commits[0].commit}"}
+    slow = points.with_keys(place, commits[1], commits[0].commit, patches)
+    assert slow.keys["source"] == good.keys["source"]
+    (patch,) = slow.keys["patches"]
+    assert "+two" in Path(patch).read_text()
+    assert "-two" in points.reverted(place, commits[1], patches).read_text()
 
 
 def years(folder: Path) -> Path:
@@ -255,18 +266,6 @@ def test_of_a_url_the_commits_between_are_fetched_and_one_before(
     assert points.merged(again, merge)
     with pytest.raises(UsageError, match=r"no branch, tag or commit 'v186'.*Did you mean v185\?"):
         git.between(url, "v186", "main", tmp_path / "cache", lambda _text, _part: None)
-
-
-def test_a_commit_is_a_patch_over_the_good_tree(tmp_path: Path) -> None:
-    place, patches = repository(tmp_path / "linux"), tmp_path / "patches"
-    commits = points.commits(place, "HEAD~4", "main")
-    good = points.with_keys(place, commits[0], commits[0].commit, patches)
-    assert good.keys == {"source": f"git:{place}#{commits[0].commit}"}
-    slow = points.with_keys(place, commits[1], commits[0].commit, patches)
-    assert slow.keys["source"] == good.keys["source"]
-    (patch,) = slow.keys["patches"]
-    assert "+two" in Path(patch).read_text()
-    assert "-two" in points.reverted(place, commits[1], patches).read_text()
 
 
 def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
@@ -442,6 +441,15 @@ def test_the_answer_names_the_range_and_why(tmp_path: Path) -> None:
     data = session.data(a_state())
     assert data["steps"][0]["verified"] and data["probes"][1]["outcome"] == "unusable"
     assert session.letter(a_state(), "x86_64") == "", "a range is no commit"
+    unheld = a_state(holds=False)
+    assert unheld.search().steps == [] and unheld.word == session.UNCLEAR
+    assert "no step" in session.answer(unheld)
+    assert git_log(a_state()).splitlines()[1:] == [
+        f"git bisect bad 4{'a' * 39}",
+        f"git bisect good 0{'a' * 39}",
+        f"git bisect good 2{'a' * 39}",
+        f"git bisect skip 3{'a' * 39}",
+    ]
 
 
 def test_the_answer_has_the_functions_where_they_were_counted() -> None:
@@ -454,21 +462,6 @@ def test_the_answer_has_the_functions_where_they_were_counted() -> None:
     text = session.answer(state)
     assert "+6,820 instructions in pipe_write" in text and "-2 instructions in 12 others" in text
     assert session.data(state)["steps"][0]["functions"][0]["function"] == "pipe_write"
-
-
-def test_a_step_that_does_not_hold_is_no_answer() -> None:
-    state = a_state(holds=False)
-    assert state.search().steps == [] and state.word == session.UNCLEAR
-    assert "no step" in session.answer(state)
-
-
-def test_git_replays_the_search() -> None:
-    assert git_log(a_state()).splitlines()[1:] == [
-        f"git bisect bad 4{'a' * 39}",
-        f"git bisect good 0{'a' * 39}",
-        f"git bisect good 2{'a' * 39}",
-        f"git bisect skip 3{'a' * 39}",
-    ]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -635,18 +628,21 @@ def test_what_is_prepared_is_neither_checked_nor_built_again(
 # Beside other tools, on recorded noise.
 
 
-def beside(effect: float, count: int) -> dict[str, searches.Row]:
-    draw = searches.recorded()
-    return {tool: searches.simulate(tool, 64, effect, count, draw, 5) for tool in searches.TOOLS}
-
-
 @pytest.mark.slow
 def test_other_tools_name_wrong_commits_where_this_one_does_not() -> None:
+    def beside(effect: float, count: int) -> dict[str, searches.Row]:
+        draw = searches.recorded()
+        return {
+            tool: searches.simulate(tool, 64, effect, count, draw, 5) for tool in searches.TOOLS
+        }
+
     rows = beside(0.02, 30)
     own, threshold, tosses = rows["kdyno"], rows["mean of three"], rows["coin tosses"]
     assert (own.wrong, own.unnamed) == (0, 0) and own.builds <= 2 + 6 + 1
     assert threshold.wrong > 0.3 and threshold.builds == 8
     assert tosses.wrong + tosses.unnamed > 0.02 and tosses.builds > own.builds
+    rows = beside(0.0, 40)  # where nothing differs
+    assert rows["kdyno"].unnamed >= 0.97 and rows["mean of three"].wrong == 1
 
 
 @pytest.mark.slow
@@ -661,12 +657,6 @@ def test_what_is_no_single_step_names_none_on_recorded_noise(steps: dict[int, fl
     for seed in range(20):
         own = searches.Range(levels, draw, np.random.default_rng([seed, 28]))
         assert searches.kdyno(own) is None, seed
-
-
-@pytest.mark.slow
-def test_where_nothing_differs_no_commit_is_named() -> None:
-    rows = beside(0.0, 40)
-    assert rows["kdyno"].unnamed >= 0.97 and rows["mean of three"].wrong == 1
 
 
 @pytest.mark.needs("git", "sandbox")
