@@ -182,10 +182,7 @@ def test_another_file_is_refused_with_its_name(content: bytes) -> None:
     [
         ({"size": -1, "dst": 0, "src": 0, "calls": 1}, r"cells\[2\]\.size: -1 should be greater"),
         ({"size": 1, "dst": 64, "src": 0, "calls": 1}, r"cells\[2\]\.dst: 64 should be less than"),
-        ({"size": 1, "dst": 0, "src": 0.5, "calls": 1}, r"cells\[2\]\.src: 0\.5, a number, is"),
-        ({"size": 1, "dst": 0, "src": 0, "calls": -3}, r"cells\[2\]\.calls: -3 should be greater"),
         ({"size": 1, "dst": 0, "src": 0, "calls": True}, r"cells\[2\]\.calls: true, true or fal"),
-        ({"size": 1, "dst": 0, "src": 0}, r"cells\[2\]\.calls: is missing"),
         ({"size": 1 << 31, "dst": 0, "src": 0, "calls": 1}, r"cells\[2\]\.size: 2147483648"),
         (7, r"cells\[2\]: 7, an integer, is given, but a table is expected"),
     ],

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from synthetic_run import record as stored
+from synthetic_run import record
+from test_guest import GUEST, worked_off
 
 from kdyno.errors import ToolError
 from kdyno.experiment import loader
@@ -22,23 +24,19 @@ from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
 from kdyno.machines import emulator, facts
 from kdyno.machines.emulator import Emulator
-from kdyno.machines.guest import handed
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Method
 from kdyno.measure.bench import metric_of
 from kdyno.measure.boot import sample_flags, samples_of
 from kdyno.measure.execution import Options, execute
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.paths import cache_root, data_root
+from kdyno.paths import cache_root
 from kdyno.report import terminal
 from kdyno.store.boot import Sample as Stored
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import by_counter, find, load
-from kdyno.suites.job import CaseJob, Job, render
-from kdyno.suites.protocol import Reader, Sample, Transcript
-
-NONCE = "0123456789abcdef" * 2
-GUEST = data_root() / "guest"
+from kdyno.suites.job import CaseJob, Job
+from kdyno.suites.protocol import Sample, Transcript
 
 
 def test_the_guest_program_knows_the_same_names() -> None:
@@ -110,25 +108,19 @@ def test_answers_of_a_machine_with_hardware_counters(
 # The kernel's own events, counted here.
 
 
-def counted(program: Path, job: Job) -> Transcript:
-    memory = handed(render(job, NONCE).encode())
-    words = [program, "job", f"/proc/self/fd/{memory}"]
-    done = subprocess.run(words, capture_output=True, timeout=60, pass_fds=[memory], check=False)
-    os.close(memory)
-    reader = Reader(NONCE, len(job.cases))
-    reader.feed(done.stdout)
-    transcript = reader.finish()
+def counted(program: Path, tmp_path: Path, job: Job) -> Transcript:
+    transcript = worked_off(program, tmp_path, job)
     if transcript.fatal and "may not be counted" in transcript.fatal:
         pytest.skip(transcript.fatal)
     return transcript
 
 
-def test_events_of_the_kernel_are_counted(program: Path) -> None:
+def test_events_of_the_kernel_are_counted(program: Path, tmp_path: Path) -> None:
     cases = tuple(
         CaseJob("s", name, name, seconds=0.1) for name in ("spawn", "context1", "syscall")
     )
     names = ("page-faults", "context-switches", "task-clock")
-    transcript = counted(program, Job(cases, counters=names))
+    transcript = counted(program, tmp_path, Job(cases, counters=names))
     spawn, context, syscall = (
         result.extra for result in transcript.results if isinstance(result, Sample)
     )
@@ -144,9 +136,9 @@ def test_events_of_the_kernel_are_counted(program: Path) -> None:
     assert float(spawn["counted-task-clock"]) > float(syscall["counted-task-clock"]) > 10
 
 
-def test_a_counter_is_what_repetitions_report(program: Path) -> None:
+def test_a_counter_is_what_repetitions_report(program: Path, tmp_path: Path) -> None:
     cases = tuple(CaseJob("s", name, name, seconds=0.1) for name in ("spawn", "syscall"))
-    transcript = counted(program, Job(cases, metric="page-faults"))
+    transcript = counted(program, tmp_path, Job(cases, metric="page-faults"))
     spawn, syscall = transcript.results
     assert isinstance(spawn, Sample) and spawn.extra == {}
     assert all(3 * operations <= faults < 10_000 for operations, faults in spawn.reps)
@@ -154,9 +146,11 @@ def test_a_counter_is_what_repetitions_report(program: Path) -> None:
 
 
 @pytest.mark.skipif(not facts.why_no_pmu(), reason="this machine has hardware counters")
-def test_what_this_cpu_does_not_count_ends_the_job_before_its_first_case(program: Path) -> None:
+def test_what_this_cpu_does_not_count_ends_the_job_before_its_first_case(
+    program: Path, tmp_path: Path
+) -> None:
     job = Job((CaseJob("s", "pipe", "pipe"),), counters=("cycles",))
-    transcript = counted(program, job)
+    transcript = counted(program, tmp_path, job)
     assert transcript.begun == () and str(transcript.fatal).startswith("counter cycles: this CPU")
 
 
@@ -241,22 +235,28 @@ def test_a_score_by_a_counter_is_events_of_an_operation() -> None:
     assert (case.unit, case.better, own.score) == ("cycles/operation", "lower", 1e5)
 
 
-def test_an_effect_shows_its_counters_beside_the_time(tmp_path: Path) -> None:
+def judged(
+    folder: Path, names: Sequence[str], figures: Sequence[dict[str, float]], **more: object
+) -> Verdict:
+    """Of boots of these kernels in turn, which count these figures in turn."""
     case = {"suite": "unixbench", "case": "pipe"}
     boots = []
-    for index in range(16):
-        cycles = 2000.0 + 100.0 * (index % 2)
-        figures = {"counted-cycles-user": 400.0, "counted-cycles-kernel": cycles}
-        kept = Stored(**case, score=cycles, reps=((10, 10**6),), extra=figures)  # type: ignore[arg-type]
-        boots.append((index // 2, ("stock", "mine")[index % 2], [kept]))
-    run = stored(
-        tmp_path,
-        boots,
-        cases=(case | {"unit": "loops/s", "better": "higher"},),
-        images={"stock": "a", "mine": "b"},
-        variants={"stock": {}, "mine": {}},
-    )
-    verdict = verdict_of(run, Question.of(run.manifest()), "precision reached")
+    for index in range(8 * len(names)):
+        own = figures[index % len(figures)]
+        kept = Stored(**case, score=max(own.values()), reps=((10, 10**6),), extra=own)  # type: ignore[arg-type]
+        boots.append((index // len(names), names[index % len(names)], [kept]))
+    about = {"images": dict.fromkeys(names, "a"), "variants": {name: {} for name in names}}
+    about["cases"] = (case | {"unit": "loops/s", "better": "higher"},)
+    run = record(folder, boots, baseline=names[0], **about, **more)
+    return verdict_of(run, Question.of(run.manifest()), "max_boots")
+
+
+def test_an_effect_shows_its_counters_beside_the_time(tmp_path: Path) -> None:
+    figures = [
+        {"counted-cycles-user": 400.0, "counted-cycles-kernel": kernel}
+        for kernel in (2000.0, 2100.0)
+    ]
+    verdict = judged(tmp_path, ("stock", "mine"), figures)
     (effect,) = verdict.effects
     assert [(each.figure, each.baseline_value, each.value) for each in effect.apart] == [
         ("cycles-kernel", 2000.0, 2100.0),
@@ -268,28 +268,15 @@ def test_an_effect_shows_its_counters_beside_the_time(tmp_path: Path) -> None:
 
 
 def test_a_run_of_the_hosts_kernel_shows_its_counters(tmp_path: Path) -> None:
-    case = {"suite": "unixbench", "case": "pipe"}
-    boots = []
-    for block in range(6):
-        figures = {"counted-context-switches": 2.0 + block % 2}
-        kept = Stored(**case, score=100.0, reps=((10, 10**6),), extra=figures)  # type: ignore[arg-type]
-        boots.append((block, "running", [kept]))
-    run = stored(
-        tmp_path,
-        boots,
-        baseline="running",
-        cases=(case | {"unit": "loops/s", "better": "higher"},),
-        images={"running": "a"},
-        variants={"running": {}},
-        machine={"kind": "host", "builds": False},
-    )
-    verdict = verdict_of(run, Question.of(run.manifest()), "max_boots")
+    figures = [{"counted-context-switches": switches} for switches in (2.0, 3.0)]
+    machine = {"kind": "host", "builds": False}
+    verdict = judged(tmp_path, ("running",), figures, machine=machine)
     (value,) = verdict.values
     assert value.counters == {"context-switches": 2.5}
     assert Verdict.from_json(verdict.to_json()) == verdict
     rows = terminal.text(verdict, 120).splitlines()
-    head = next(line for line in rows if "context-switches" in line)
-    assert next(line for line in rows if "unixbench/pipe" in line).split()[-1] == "2.5" and head
+    assert any("context-switches" in line for line in rows)
+    assert next(line for line in rows if "unixbench/pipe" in line).split()[-1] == "2.5"
 
 
 # In a guest with a kernel of its own.

@@ -20,7 +20,6 @@ from kdyno.judge.factors import Cell, Contrast, Cross, Row, rows_of
 from kdyno.judge.judging import family_of
 from kdyno.judge.pairs import Pair, Question
 from kdyno.report import tables
-from kdyno.report.exporters import exporter
 from kdyno.report.sentence import worded
 from kdyno.report.terminal import text
 from kdyno.stats.verdict import Judgement, judge
@@ -146,6 +145,8 @@ def test_the_table_says_what_was_planted() -> None:
     at = {row.at: row for row in rows if row.other == "jobs" and row.factor == "smp"}
     assert at["2"].ratio == pytest.approx(0.53, rel=0.01) and at["2"].averaged == 2
     assert (at["1"].verdict, at["2"].verdict, at["8"].verdict) == ("equivalent", "faster", "faster")
+    verdict = Verdict(experiment="x", baseline="off+none", boots={"off+none": 16}, factors=table)
+    assert max(map(len, text(worded(verdict), 60).splitlines())) <= 60
 
 
 def test_six_blocks_are_enough_for_a_table() -> None:
@@ -204,22 +205,6 @@ def test_one_factor_alone_has_no_table() -> None:
     cases = tuple(case.model_copy(update={"levels": {}, "of": ""}) for case in question.cases[:1])
     levels = {name: pairs[:1] for name, pairs in question.levels.items()}
     assert factor_table(data, dataclasses.replace(question, cases=cases, levels=levels)) is None
-
-
-def test_the_table_is_shown_and_stored() -> None:
-    table = factor_table(*planted())
-    verdict = worded(
-        Verdict(experiment="x", baseline="off+none", boots={"off+none": 16}, factors=table)
-    )
-    assert Verdict.from_json(verdict.to_json()) == verdict
-    content = text(verdict, 100)
-    assert "smp on: −47.0 % time at jobs ≥ 2, nothing at jobs 1" in content
-    row = next(line for line in content.splitlines() if line.strip().startswith("at jobs 2"))
-    assert "−47.0 %" in row and "faster" in row
-    page = exporter("markdown").export(verdict)
-    assert "### Factors" in page and "| &nbsp;&nbsp;at jobs 2 | −47.0 % |" in page
-    assert max(map(len, text(verdict, 60).splitlines())) <= 60
-    assert [row[0].depth for row in tables.factors(verdict)[0].rows][:2] == [0, 1]
 
 
 # Contrasts of crossed factors: planted effects come back, missing cells are no effects.
