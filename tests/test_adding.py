@@ -86,16 +86,15 @@ def add_program(tree: Path, program: str) -> None:
     suite.write_text(head + case, encoding="utf-8")
 
 
-def compile_guest(tree: Path, built: Path) -> None:
+def compile_guest(tree: Path, folder: Path) -> str:
     """The copy's own guest program, from the objects that are there: one file is compiled."""
-    folder = tree.parent / "cache" / "guest" / python(tree, DIGEST).strip()
-    shutil.copytree(built, folder)
     subprocess.run(
         ["make", "-C", str(tree / "guest"), f"OUT={folder}"],
         check=True,
         capture_output=True,
         env={**os.environ, "MAKEFLAGS": ""},
     )
+    return subprocess.check_output([folder / "kdyno-guest-64", "list"], text=True)
 
 
 @pytest.mark.uml  # measures on this host: not beside the other tests
@@ -103,7 +102,9 @@ def test_both_recipes_are_listed_and_measured(tree: Path, guest_build: Path) -> 
     native, program = recipes()
     add_benchmark(tree, native)
     add_program(tree, program)
-    compile_guest(tree, guest_build)
+    folder = tree.parent / "cache" / "guest" / python(tree, DIGEST).strip()
+    shutil.copytree(guest_build, folder)
+    assert "my-own" in compile_guest(tree, folder)
 
     listed = json.loads(python(tree, KDYNO, "list", "cases", "--json", "-"))["cases"]
     results = {each["case"]: each for each in listed}
@@ -121,3 +122,6 @@ def test_both_recipes_are_listed_and_measured(tree: Path, guest_build: Path) -> 
     values = {each["case"]: each["value"] for each in verdict["values"]}
     assert values["messages"] == 2.5
     assert values["mine"] > 1000
+
+    (tree / "guest" / "bench" / "my-own.c").unlink()
+    assert "my-own" not in compile_guest(tree, folder)

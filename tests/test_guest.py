@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +28,7 @@ def call(program: Path, *words: str, **more: Any) -> subprocess.CompletedProcess
 
 
 def bench(program: Path, tmp_path: Path, *words: str) -> dict[str, Any]:
+    """The record of a case by itself."""
     done = call(program, "bench", *words, env={**os.environ, "KDYNO_DIR": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     record: dict[str, Any] = json.loads(done.stdout)
@@ -59,25 +59,6 @@ def test_operations_are_done_exactly(program: Path, tmp_path: Path) -> None:
 def test_a_repetition_too_short_for_the_clock_is_an_error(program: Path) -> None:
     done = call(program, "bench", "hello", "--operations", "5")
     assert done.returncode == 1 and "less than 1 ms cannot be timed" in done.stderr
-
-
-@pytest.mark.slow
-def test_a_new_benchmark_is_one_file(guest_build: Path, tmp_path: Path) -> None:
-    source, out = tmp_path / "guest", tmp_path / "out"
-    shutil.copytree(GUEST, source)
-    shutil.copytree(guest_build, out)
-    hello = (source / "bench" / "hello.c").read_text()
-    (source / "bench" / "my-own.c").write_text(
-        hello.replace("BENCH(hello)", "BENCH(my_own)").replace("add one", "mine: add one")
-    )
-    command = ["make", "-C", str(source), f"OUT={out}", "CAN_32="]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "MAKEFLAGS": ""})
-    program = out / "kdyno-guest-64"
-    assert "mine: add one" in call(program, "list").stdout
-    assert bench(program, tmp_path, "my-own", "--seconds", "0.05")["bench"] == "my-own"
-    (source / "bench" / "my-own.c").unlink()
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "MAKEFLAGS": ""})
-    assert "my-own" not in call(program, "list").stdout
 
 
 def ran(program: Path, tmp_path: Path, *words: str, operations: int = 1) -> dict[str, Any]:

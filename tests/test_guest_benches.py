@@ -7,14 +7,12 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from needed import lack, need
+from test_guest import GUEST, bench
+from test_guest import call as guest
 
-from kdyno.paths import data_root
-
-GUEST = data_root() / "guest"
 # What `run` and the programs of their own do is tested elsewhere; faults are for guests.
 OTHERS = {"run", "program"}
 ARGUMENTS = {
@@ -41,21 +39,7 @@ LINES = [
 
 
 def call(program: Path, tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(program), "bench", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "KDYNO_DIR": str(tmp_path)},
-    )
-
-
-def record(program: Path, tmp_path: Path, *words: str) -> dict[str, Any]:
-    done = call(program, tmp_path, *words)
-    assert done.returncode == 0, done.stderr
-    data: dict[str, Any] = json.loads(done.stdout)
-    return data
+    return guest(program, "bench", *words, env={**os.environ, "KDYNO_DIR": str(tmp_path)})
 
 
 @pytest.mark.slow
@@ -107,19 +91,17 @@ def test_a_full_or_missing_folder_is_an_error(program: Path, tmp_path: Path) -> 
 
 
 def test_the_text_of_the_shell_case(program: Path) -> None:
-    done = subprocess.run(
-        [str(program), "helper", "shell"], capture_output=True, text=True, check=True
-    )
-    lines = done.stdout.splitlines()
-    assert 8300 <= len(done.stdout) <= 8700
+    text = guest(program, "helper", "shell").stdout
+    lines = text.splitlines()
+    assert 8300 <= len(text) <= 8700
     assert lines != sorted(lines)
     assert 20 <= sum("the" in line for line in lines) <= len(lines) - 20
 
 
 def test_operations_are_shared_among_threads(program: Path, tmp_path: Path) -> None:
     # 7 is not a multiple of 4, and the benchmark itself counts the locks that were taken.
-    records = record(program, tmp_path, "threads-lock", "--operations", "7000007")
-    assert sum(operations for operations, _ in records["reps"]) == 7000007
+    record = bench(program, tmp_path, "threads-lock", "--operations", "7000007")
+    assert sum(operations for operations, _ in record["reps"]) == 7000007
 
 
 FROM, TO = "echo kdyno: timed from here", "echo kdyno: timed to here"
@@ -129,7 +111,7 @@ WORK = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"
 def timed_ns(program: Path, tmp_path: Path, script: str) -> float:
     """Of the one operation that is measured; before it there is one to warm up."""
     options = ("run", "--operations", "2", "--", "--warmups", "0", "--figure", "printed", "--")
-    *_, (operations, ns) = record(program, tmp_path, *options, "sh", "-c", script)["reps"]
+    *_, (operations, ns) = bench(program, tmp_path, *options, "sh", "-c", script)["reps"]
     assert operations == 1
     return float(ns)
 
@@ -159,8 +141,8 @@ def test_a_program_does_what_it_is_told(program: Path, tmp_path: Path) -> None:
         tmp_path,
         'echo ready; while read n; do echo "$n $1" >>"$0.heard"; sleep 0.002; echo done; done',
     )
-    records = record(program, tmp_path, "program", "--operations", "17", player, "x")
-    assert [operations for operations, _ in records["reps"]] == [1] + [2] * 8
+    record = bench(program, tmp_path, "program", "--operations", "17", player, "x")
+    assert [operations for operations, _ in record["reps"]] == [1] + [2] * 8
     heard = Path(f"{player}.heard").read_text().splitlines()
     assert heard == ["1 x", "1 x", *["2 x"] * 8], "a warm-up, then the repetitions"
 

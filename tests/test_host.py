@@ -395,7 +395,7 @@ def test_it_counts_what_the_process_does_and_not_what_it_waits() -> None:
         meter.close()
 
 
-def test_nobody_and_who_is_gone_have_none() -> None:
+def test_nobody_and_who_is_gone_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     child = subprocess.Popen(["true"])
     child.wait()
     meter = CpuTime([child.pid])
@@ -404,6 +404,15 @@ def test_nobody_and_who_is_gone_have_none() -> None:
     assert own.ns() > 0
     own.close()
     assert own.ns() == 0
+
+    def ended(path: object = ".") -> list[str]:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    # Nor has a process that ends while its threads are listed.
+    monkeypatch.setattr(os, "scandir", ended)
+    monkeypatch.setattr(os, "listdir", ended)
+    assert _family(os.getpid()) == [os.getpid()]
+    assert CpuTime([os.getpid()]).ns() == 0
 
 
 @pytest.mark.parametrize("hidden", ["/dev/shm", "/run"])
@@ -424,15 +433,3 @@ def test_without_a_sandbox_the_guest_must_see_its_job(
         boot(request)
     assert str(refused.value).startswith(f"TMPDIR: {tmp_path}: a guest has a /{hidden[1:4]}")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_process_that_ends_while_its_threads_are_listed_has_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def ended(path: object = ".") -> list[str]:
-        raise FileNotFoundError(2, "No such file or directory", str(path))
-
-    monkeypatch.setattr(os, "scandir", ended)
-    monkeypatch.setattr(os, "listdir", ended)
-    assert _family(os.getpid()) == [os.getpid()]
-    assert CpuTime([os.getpid()]).ns() == 0
