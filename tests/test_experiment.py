@@ -104,6 +104,8 @@ def test_the_minimal_file_takes_every_default() -> None:
     assert experiment.measure == Measure(calibrate=True)
     assert experiment.suites == (SuiteUse("unixbench", VOCABULARY.suites["unixbench"]),)
     assert (experiment.path, experiment.text) == (path, path.read_text())
+    # A question over lines is one line.
+    assert parsed(f'question = """Is\n  it?"""\n{experiment.text}').question == "Is it?"
 
 
 def test_factors_cross_each_other_and_the_variants() -> None:
@@ -194,11 +196,6 @@ def test_amounts_and_shares(key: str, value: float) -> None:
     experiment = two(more=f"[{table}]\n{key}")
     given = {"memory": experiment.machine.memory_bytes, "precision": experiment.measure.precision}
     assert given[name] == pytest.approx(value)
-
-
-def test_a_question_over_lines_is_one_line() -> None:
-    text = (DATA / "minimal.toml").read_text()
-    assert parsed(f'question = """Is\n  it?"""\n{text}').question == "Is it?"
 
 
 def test_lines_are_found_in_unusual_layouts() -> None:
@@ -338,7 +335,7 @@ def test_its_kernels_differ_and_share_compilations_with_all_others(file: Path) -
         assert recipe.foreign_parts(one, signed, routines, wishes(one.config)) == set(), one.name
 
 
-def test_the_crossed_experiment_has_the_cells_that_its_page_tells() -> None:
+def test_shipped_experiments_have_the_cells_and_word_sizes_that_their_pages_tell() -> None:
     experiment = load(ROOT / "experiments" / "smp-preemption.toml", vocabulary(SUITES))
     assert [variant.name for variant in experiment.variants] == [
         "off+voluntary", "off+full", "on+voluntary", "on+full",
@@ -346,9 +343,7 @@ def test_the_crossed_experiment_has_the_cells_that_its_page_tells() -> None:
     names = [case.name for case in cases_of(experiment, SUITES)]
     assert names[:4] == ["lib@1", "lib@2", "lib@4", "lib@8"]
     assert all("@" not in name for name in names[4:])
-
-
-def test_word_sizes_differ_where_they_are_the_question() -> None:
+    # Word sizes differ where they are the question.
     experiment = load(ROOT / "experiments" / "kernel-32-64.toml", vocabulary(SUITES))
     archs = {variant.name: (variant.arch, variant.program_bits) for variant in experiment.variants}
     assert archs == {"32-bit": ("i386", 32), "64-bit": ("x86_64", 32)}

@@ -48,9 +48,7 @@ def test_files_that_variables_name_are_carried(tmp_path: Path) -> None:
     fresh.carry(tmp_path / "into", [file, folder, Path("/no/such")])
     assert (tmp_path / "into" / file.relative_to("/")).read_text() == "certificate"
     assert (tmp_path / "into" / folder.relative_to("/") / "a.whl").read_text() == "wheel"
-
-
-def test_apts_proxies_are_carried() -> None:
+    # Of apt's settings its proxies are.
     dump = (
         'Acquire "";\nAcquire::http "";\nAcquire::http::Proxy "http://p.example:3128";\n'
         'Acquire::Retries "3";\nAcquire::Languages "en";\nAPT::Architecture "amd64";\n'

@@ -51,8 +51,7 @@ def test_a_narrow_terminal_leaves_out_what_is_worth_least() -> None:
     assert heads(30) == ["case", "verdict"]
     assert heads(14) == ["case"]
 
-
-def test_columns_of_the_same_worth_stand_and_fall_together() -> None:
+    # Columns of the same worth stand and fall together.
     twins = [replace(each, worth=1) for each in COLUMNS[1:]]
     grid = replace(GRID, columns=[COLUMNS[0], *twins])
     assert len(terminal.fit(grid, 80, 0).grid.columns) == 4

@@ -235,9 +235,7 @@ def test_markup_escapes_whatever_is_not_html() -> None:
     for bad in ({"style": "x"}, {"onclick": "x"}, {"a b": "x"}):
         with pytest.raises(ValueError, match="attribute"):
             tag("p", **bad)
-
-
-def test_embedded_data_cannot_end_its_element() -> None:
+    # Embedded data cannot end its element.
     text = data({"a": "</script><!--&\u2028"}, "x")
     assert text.count("<") == 2 and text.count(">") == 2 and "&" not in text
     assert json.loads(text.split(">")[1].split("<")[0]) == {"a": "</script><!--&\u2028"}
@@ -275,12 +273,9 @@ def test_text_can_be_read(dark: bool, ground: str) -> None:
         assert contrast >= 4.5, f"{name} on {ground}: {contrast:.2f}"
 
 
-def test_labels_are_cut_between_characters() -> None:
+def test_a_chart_is_filled_by_name_and_its_labels_are_cut(tmp_path: Path) -> None:
     assert fitted("short", 100) == "short"
     assert fitted("😀" * 30, 67) == "😀😀😀😀…"
-
-
-def test_a_chart_is_filled_by_name(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.write_text('{"title": "$title", "layer": [{"data": {"values": "$rows"}}], "n": 1}')
     rows = [{"name": "$title"}]

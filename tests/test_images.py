@@ -284,13 +284,11 @@ def test_modules_come_after_what_they_depend_on(tmp_path: Path) -> None:
         installed.needed(image, ("9p",))
     with pytest.raises(UsageError, match=r"has no gone, .*unused needs it"):
         installed.needed(image, ("unused",))
-
-
-def test_packed_modules_are_unpacked(tmp_path: Path) -> None:
+    # Packed ones are unpacked.
     need("xz")
     content = b"\0depends=\0" + b"code" * 1000
-    image = with_modules(tmp_path, {"net/9p.ko.xz": lzma.compress(content)})
-    assert installed.needed(image, ("9p",)) == (("9p", content),)
+    packed = with_modules(tmp_path / "packed", {"net/9p.ko.xz": lzma.compress(content)})
+    assert installed.needed(packed, ("9p",)) == (("9p", content),)
 
 
 BASE = 0xFFFFFFFF81000000

@@ -205,9 +205,7 @@ def test_flags_of_a_file_go_to_the_makefile_of_its_folder(toy: Toy) -> None:
     before = FILES["lib/Makefile"]
     after = f"{before}\nCFLAGS_sort.o += -O3 -g\n\nCFLAGS_string.o += -O0\n"
     assert files == {"lib/Makefile": after.encode()}
-
-
-def test_flags_of_a_file_that_a_patch_adds(toy: Toy) -> None:
+    # So do those of a file that a patch adds.
     patch = toy.patch("fresh", {"fresh/one.c": "int one;\n", "fresh/Makefile": "obj-y += one.o\n"})
     files = of_variant(toy.tree.path, [patch], {}, (("fresh/one.c", "-O3"),)).files
     assert files["fresh/Makefile"] == b"obj-y += one.o\n\nCFLAGS_one.o += -O3\n"
