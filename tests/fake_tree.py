@@ -46,17 +46,23 @@ def make_tar(tree: Path, target: Path, *options: str) -> Path:
     return target
 
 
+def git(folder: Path, *words: str) -> str:
+    """What git prints, in a repository of nobody's settings."""
+    own = ["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    argv = ["git", "-C", str(folder), *own, *words]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def commit(folder: Path, title: str) -> str:
+    """Everything that lies there; the commit's hash."""
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", title)
+    return git(folder, "rev-parse", "HEAD")
+
+
 def make_repository(tree: Path) -> str:
     """A git repository of ``tree`` with one commit, tagged v7.3.4; the commit's hash."""
-
-    def git(*words: str) -> str:
-        argv = ["git", "-C", str(tree), "-c", "user.name=T", "-c", "user.email=t@example.org"]
-        return subprocess.run(
-            [*argv, *words], check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    git("init", "-q", "-b", "main")
-    git("add", "-A")
-    git("commit", "-q", "-m", "toy")
-    git("tag", "v7.3.4")
-    return git("rev-parse", "HEAD")
+    git(tree, "init", "-q", "-b", "main")
+    result = commit(tree, "toy")
+    git(tree, "tag", "v7.3.4")
+    return result

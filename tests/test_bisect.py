@@ -10,18 +10,21 @@ import random
 import re
 import subprocess
 import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Kdyno
-from fake_tree import make_tree
+from command_line import Kdyno, effect, verdict
+from fake_tree import commit, git, make_tree
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation import searches
-from kdyno.bisect import points, session
+from kdyno.bisect import attribution, points, session
+from kdyno.bisect.attribution import Attribution, attributions, rebuildable, shares, table
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Difference, Measured, Same, Search, Span, Unusable
 from kdyno.bisect.session import Question, Session, State, Step, Verification, git_log, load, toml
@@ -32,7 +35,7 @@ from kdyno.experiment import loader
 from kdyno.kernels.changes import of_variant
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Tree, fetch, parse
-from kdyno.kernels.sources import git
+from kdyno.kernels.sources import git as fetching
 from kdyno.measure import execution
 from kdyno.measure.bench import same_kernels
 from kdyno.measure.builder import Built, Recipes
@@ -158,27 +161,22 @@ def test_a_built_neighbour_is_preferred_to_the_middle() -> None:
 def repository(folder: Path) -> Path:
     """main: 5 commits and a merge of a branch of 2."""
 
-    def git(*words: str) -> None:
-        name = ["-c", "user.name=A", "-c", "user.email=a@localhost"]
-        subprocess.run(["git", "-C", folder, *name, *words], check=True, capture_output=True)
-
-    def commit(title: str, file: str, text: str) -> None:
+    def change(title: str, file: str, text: str) -> None:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(text)
-        git("add", "-A")
-        git("commit", "-q", "-m", title)
+        commit(folder, title)
 
     folder.mkdir()
-    git("init", "-q", "-b", "main")
-    commit("base", "fs/pipe.c", "one\n")
-    commit("slow", "fs/pipe.c", "one\ntwo\n")
-    commit("docs", "Documentation/x.rst", "x\n")
-    git("checkout", "-q", "-b", "side", "HEAD~1")
-    commit("side 1", "fs/open.c", "a\n")
-    commit("side 2", "fs/Makefile", "b\n")
-    git("checkout", "-q", "main")
-    git("merge", "-q", "--no-ff", "-m", "merge side", "side")
-    commit("last", "arch/arm64/a.c", "y\n")
+    git(folder, "init", "-q", "-b", "main")
+    change("base", "fs/pipe.c", "one\n")
+    change("slow", "fs/pipe.c", "one\ntwo\n")
+    change("docs", "Documentation/x.rst", "x\n")
+    git(folder, "checkout", "-q", "-b", "side", "HEAD~1")
+    change("side 1", "fs/open.c", "a\n")
+    change("side 2", "fs/Makefile", "b\n")
+    git(folder, "checkout", "-q", "main")
+    git(folder, "merge", "-q", "--no-ff", "-m", "merge side", "side")
+    change("last", "arch/arm64/a.c", "y\n")
     return folder
 
 
@@ -230,7 +228,8 @@ def years(folder: Path) -> Path:
             parts.append("M 644 inline fs/old.c\ndata 1\nx\n")
         if at in (185, 192):
             parts.append(f"tag v{at}\nfrom :{at + 1}\ntagger {who}\ndata 0\n\n")
-    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", folder], check=True)
+    folder.mkdir()
+    git(folder, "init", "-q", "--bare", "-b", "main")
     subprocess.run(
         ["git", "-C", folder, "fast-import", "--quiet"], input="".join(parts).encode(), check=True
     )
@@ -250,8 +249,7 @@ def test_of_a_url_the_commits_between_are_fetched_and_one_before(
     assert [point.title for point in state.range.points] == [f"c{at}" for at in range(185, 193)]
     merge = state.range.points[5]
     assert len(merge.parents) == 2
-    present = subprocess.run(["git", "-C", own, "log", "--all", "--format=%s"], capture_output=True)
-    assert set(present.stdout.decode().split()) == {
+    assert set(git(own, "log", "--all", "--format=%s").split()) == {
         *("c100", "old"),
         *(f"c{at}" for at in range(184, 193)),
     }
@@ -261,11 +259,11 @@ def test_of_a_url_the_commits_between_are_fetched_and_one_before(
         points.merged(own, merge)
     # Once more, now that it is there; and from a hash.
     for good in ("v185", "v185", state.range.points[0].commit):
-        again = git.between(url, good, "main", tmp_path / "cache", lambda _text, _part: None)
+        again = fetching.between(url, good, "main", tmp_path / "cache", lambda _text, _part: None)
         assert len(points.commits(again, good, "main")) == 15
     assert points.merged(again, merge)
     with pytest.raises(UsageError, match=r"no branch, tag or commit 'v186'.*Did you mean v185\?"):
-        git.between(url, "v186", "main", tmp_path / "cache", lambda _text, _part: None)
+        fetching.between(url, "v186", "main", tmp_path / "cache", lambda _text, _part: None)
 
 
 def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
@@ -697,3 +695,106 @@ def test_the_branch_of_a_merge_that_is_found_is_searched(
     assert (step["after"]["title"], step["point"]["title"]) == ("side 1", "side 2")
     (answer_file,) = (tmp_path / "runs").glob("*/answer.txt")
     assert "inside the merge:" in answer_file.read_text() and "side 2" in answer_file.read_text()
+
+
+# What a difference of two shipped kernels is due to: shares that add up, and their table.
+
+
+CELLS = {
+    "source-first+config-first": 100.0,
+    "source-first+config-second": 104.0,
+    "source-second+config-first": 110.0,
+    "source-second+config-second": 120.0,
+}
+
+
+def judged(values: Mapping[str, float], failed: Mapping[str, str] | None = None) -> Verdict:
+    """Counts of ``first``, 101, and of the others."""
+    effects = []
+    for variant, value in values.items():
+        ratio = value / 101.0
+        about = {"variant": variant, "unit": "instructions", "better": "lower", "exact": True}
+        about |= {"baseline_value": 101.0, "value": value, "ci": (ratio, ratio)}
+        effects.append(effect("pipe", "slower", ratio, **about))
+    return verdict(*effects, baseline="first", failed=failed or {})
+
+
+def test_a_share_is_what_changing_the_factor_adds_in_all_orders() -> None:
+    values = {(0, 0): 100.0, (0, 1): 104.0, (1, 0): 110.0, (1, 1): 120.0}
+    # The first alone +10, after the second +16; the second alone +4, after the first +10.
+    assert shares(values) == (13.0, 7.0)
+
+
+@given(
+    st.integers(1, 3).flatmap(
+        lambda n: st.lists(st.floats(-1e6, 1e6), min_size=2**n, max_size=2**n)
+    )
+)
+def test_shares_add_up_to_the_whole(values: list[float]) -> None:
+    count = len(values).bit_length() - 1
+    cells = dict(zip(product((0, 1), repeat=count), values, strict=True))
+    assert math.fsum(shares(cells)) == pytest.approx(values[-1] - values[0], abs=1e-6)
+
+
+def test_total_is_shares_and_what_remains() -> None:
+    (own,) = attributions(judged({"second": 123.0, **CELLS}))
+    assert own.shares == pytest.approx({"source": 13.0, "config": 7.0}, rel=1e-6)
+    assert own.total == pytest.approx(22.0)
+    assert own.remains == pytest.approx(2.0)
+    assert own.exact
+    assert table([own], "Why?").splitlines() == [
+        "Why?",
+        "",
+        "instructions            first     second      total     source     config    remains",
+        "unixbench/pipe          101.0      123.0      +22.0      +13.0       +7.0       +2.0",
+        "                                            +21.8 %    +12.9 %    +6.93 %    +1.98 %",
+        "",
+        "total = source + config + remains",
+    ]
+
+
+def test_a_combination_that_failed_leaves_the_total_alone() -> None:
+    values = {"second": 123.0, **CELLS}
+    del values["source-second+config-first"]
+    why = {"source-second+config-first": "does not build"}
+    (own,) = attributions(judged(values, why))
+    assert own.total == pytest.approx(22.0)
+    assert own.shares is None
+    assert own.remains is None
+    assert "not apart: source-second+config-first: does not build" in table([own], "Why?")
+
+
+def test_another_run_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"variant 'mine'.*not made by .*--attribute"):
+        attributions(judged({"second": 1.0, "mine": 2.0}))
+
+
+def test_what_is_not_the_same_in_every_boot_is_marked() -> None:
+    own = Attribution("unixbench", "spawn", "instructions", 1e5, 2e5, False, {"config": 1e5})
+    lines = table([own], "Why?").splitlines()
+    assert lines[3].startswith("unixbench/spawn ~ ")
+    assert lines[-1].startswith("~  not the same in every boot")
+
+
+def test_a_shipped_configuration_becomes_one_without_modules_keys_and_debug_data() -> None:
+    config = """\
+CONFIG_CC_VERSION_TEXT="gcc-12 (Debian 12.2.0-14) 12.2.0"
+CONFIG_CC_OPTIMIZE_FOR_PERFORMANCE=y
+CONFIG_HZ=250
+CONFIG_EXT4_FS=m
+CONFIG_9P_FS=m
+# CONFIG_SLUB_DEBUG is not set
+CONFIG_DEBUG_INFO_BTF=y
+CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs.pem"
+CONFIG_DEBUG_LIST=y
+"""
+    lines = rebuildable(config)
+    assert lines[:6] == (
+        "CONFIG_CC_OPTIMIZE_FOR_PERFORMANCE=y",
+        "CONFIG_HZ=250",
+        "# CONFIG_EXT4_FS is not set",
+        "CONFIG_9P_FS=y",
+        "# CONFIG_SLUB_DEBUG is not set",
+        "CONFIG_DEBUG_LIST=y",
+    )
+    assert {"CONFIG_9P_FS=y", *lines[6:]} == {f"CONFIG_{name}=y" for name in attribution._GUEST}

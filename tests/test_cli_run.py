@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""`kdyno run` and `build` without kernels: what is refused, and the exit status. A tool's error is
-not a regression, and a regression no tool's error."""
+"""`kdyno run`, `build`, `check`, `report` and `list runs` without kernels: what is refused, and the
+exit status. A tool's error is not a regression, and a regression no tool's error."""
 
 from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -25,17 +26,20 @@ from command_line import (
     stored,
     verdict,
 )
+from toy_kernel import make_source
 
 from kdyno import sandbox
 from kdyno.errors import Interrupted, ToolError, interruption
 from kdyno.experiment import loader
 from kdyno.experiment.loader import Overrides
+from kdyno.kernels.changes import Changes
+from kdyno.kernels.config import arch, options
 from kdyno.measure import builder, execution
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
-from kdyno.store.run import open_run
+from kdyno.store.run import open_run, write_run
 from kdyno.store.verdict import CaseValue, Effect, Verdict
 from kdyno.suites.catalogue import load
 from kdyno.verbs import output as streams
@@ -342,3 +346,268 @@ def test_a_signal_ends_a_run_with_130_and_the_way_on(
         assert child.wait(timeout=30) == 130 and child.stdout.read() == ""
     again = f"kdyno run --resume 2026-01-01T0000-tiny-abcd --runs {tmp_path}"
     assert message.splitlines()[-2:] == [f"`{again}` goes on with this run", "kdyno: interrupted"]
+
+
+# kdyno check of what is right: the cost, what is cached, what would be fetched, notes.
+
+
+SUITE = '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\nseconds = 0.5\n'
+TOY = (
+    'name = "x"\nbaseline = "stock"\n[kernel]\nsource = "path:toy"\n[variant.stock]\n'
+    "[variant.mine]\n{}\n[measure]\nmax_boots = 30\n" + SUITE
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    make_source(tmp_path / "toy")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_what_a_run_will_cost_and_what_is_cached(kdyno: Kdyno, folder: Path) -> None:
+    (folder / "x.toml").write_text(TOY.format('config = ["CONFIG_HZ=250"]'), encoding="utf-8")
+    first = json.loads(kdyno("check", "x.toml", "--json", "-").out)
+    assert first["ok"] and first["mistakes"] == first["notes"] == [] and first["fetch"] == []
+    assert (first["kernels"], first["cached"], first["builds"]) == (2, 0, 0)
+    # Nothing was built here: a guess, the second kernel from the first one's objects.
+    assert first["build_s"] == 480 and first["disk_bytes"] > 700e6
+    assert first["measure_minutes"] == pytest.approx(2 * 30 * (0.3 + 1.4 * 0.5) / 60)
+    assert set(first["variants"]) == {"stock", "mine"} and not (folder / "cache/images").exists()
+    assert kdyno("build", "x.toml", "--variant", "stock").status == 0
+    result = kdyno("check", "x.toml")
+    assert result.status == 0
+    assert "x: no mistake found\nkernels    2, 1 in the cache, 1 to build: about " in result.out
+    assert " (by 1 of before)\nmeasuring  at most about 1 min " in result.out
+    dry = kdyno("run", "x.toml", "--dry-run")
+    assert (dry.status, dry.out.partition("disk")[0]) == (0, result.out.partition("disk")[0])
+    assert not (folder / "runs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_options_that_change_nothing_are_a_note(kdyno: Kdyno, folder: Path) -> None:
+    (folder / "x.toml").write_text(TOY.format('config = ["CONFIG_HZ=100"]'), encoding="utf-8")
+    result = kdyno("check", "x.toml")
+    assert result.status == 0
+    assert "note       mine is the same kernel as stock: its options change nothing\n" in result.out
+
+
+@pytest.mark.slow
+def test_nothing_is_fetched_unless_requested(
+    kdyno: Kdyno, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def network(*_: object, **__: object) -> None:
+        raise AssertionError("fetched")
+
+    monkeypatch.setattr(builder, "fetch", network)
+    (folder / "x.toml").write_text(EXPERIMENT, encoding="utf-8")
+    result = kdyno("check", "x.toml")
+    assert result.status == 0
+    assert "to fetch   debian:linux-source-7.3: about 0.2 GB, 2 GB unpacked\n" in result.out
+    assert "(--fetch): patches, options, sysctls of debian:linux-source-7.3\n" in result.out
+    with pytest.raises(AssertionError, match="fetched"):
+        kdyno("check", "x.toml", "--fetch")
+
+
+def test_mistakes_as_json_one_by_one(kdyno: Kdyno, folder: Path) -> None:
+    (folder / "x.toml").write_text('name = 5\n[measure]\nseed = "x"\n', encoding="utf-8")
+    result = kdyno("check", "x.toml", "--json", "-")
+    value = json.loads(result.out)
+    assert result.status == 2 and not value["ok"]
+    assert [line.partition(": ")[0] for line in value["mistakes"]][-2:] == ["x.toml:1", "x.toml:3"]
+
+
+@pytest.mark.slow
+def test_what_runs_on_the_host_builds_nothing_and_needs_its_program(
+    kdyno: Kdyno, folder: Path
+) -> None:
+    text = f'name = "h"\n[machine]\nkind = "host"\n{SUITE}'
+    (folder / "h.toml").write_text(text, encoding="utf-8")
+    result = kdyno("build", "h.toml", "--dry-run", "--json", "-")
+    assert result.status == 0 and json.loads(result.out) == {"images": {}, "failed": {}}
+    assert "nothing to build: the machine 'host' runs the kernel as it is" in result.err
+    result = kdyno("check", "h.toml")
+    assert result.status == 0 and "kernels" not in result.out
+    text = text.replace(SUITE, '[[suite]]\nname = "run"\ncommand = "nosuchprogram x"\n')
+    (folder / "h.toml").write_text(text, encoding="utf-8")
+    result = kdyno("check", "h.toml")
+    assert result.status == 2
+    assert "h.toml:6: suite[1].command: no program 'nosuchprogram' in /usr" in result.err
+
+
+def test_options_are_those_of_the_architecture(tmp_path: Path) -> None:
+    (tmp_path / "arch/um").mkdir(parents=True)
+    (tmp_path / "arch/x86/um").mkdir(parents=True)
+    (tmp_path / "Kconfig").write_text('source "arch/$(SRCARCH)/Kconfig"\n')
+    (tmp_path / "arch/um/Kconfig").write_text(
+        'menu "Of UML"\n\tdepends on UML\nconfig A\n\tint "A"\n\trange 1 5\n\thelp\n'
+        "\t  A bool of help, and\n\t  config HELP\nendmenu\nif B\nconfig C\n"
+        '\ttristate\n\tprompt "C"\nendif\nconfig D\n\tdef_bool y\n'
+        'source "arch/$(HEADER_ARCH)/um/Kconfig"\n'
+    )
+    # As kernel/Kconfig.hz is written: entries of a choice are indented, and so is a help text that
+    # reads like one.
+    (tmp_path / "arch/x86/Kconfig").write_text(
+        'choice\n\tprompt "Timer"\n\thelp\n\t config NOT_ONE\n\n\tconfig ONLY_X86\n\t\tbool "x"\n'
+        "\thelp\n\t  text\n\nendchoice\n"
+    )
+    (tmp_path / "arch/x86/um/Kconfig").write_text('config B\n\tbool "B"\n')
+    um = options(tmp_path, Changes(), arch("um"))
+    assert {name: (value.kind, value.prompt) for name, value in um.items()} == {
+        "CONFIG_A": ("int", True),
+        "CONFIG_C": ("tristate", True),
+        "CONFIG_D": ("bool", False),
+        "CONFIG_B": ("bool", True),
+    }
+    assert (um["CONFIG_A"].ranges, um["CONFIG_A"].depends) == (["1 5"], ["UML"])
+    assert um["CONFIG_C"].depends == ["B"] and um["CONFIG_D"].depends == []
+    assert set(options(tmp_path, Changes(), arch("x86_64"))) == {"CONFIG_ONLY_X86"}
+
+
+# kdyno report and list runs, on runs of every state.
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+def test_last_is_the_newest_and_a_run_goes_by_part_of_its_name(kdyno: Kdyno, runs: Path) -> None:
+    old = stored(runs, verdict(SLOWER, experiment="old"), created="2026-01-01T00:00:00")
+    stored(runs, verdict(FASTER, experiment="new"), created="2026-01-02T00:00:00")
+    assert kdyno("report", "last").out.startswith("new: Is mine faster?\n")
+    assert kdyno("report", old.name[-4:]).out.startswith("old: ")
+    assert kdyno("report", old).out.startswith("old: ")
+    listed = kdyno("list", "runs").out.splitlines()
+    assert len(listed) == 2 and listed[0].split()[:2] == [old.name, "finished"]
+
+
+def test_where_a_report_goes(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
+    judged = verdict(FASTER, SLOWER)
+    stored(runs, judged)
+    output = kdyno("report", "last", "--json", "-")
+    assert (output.status, output.err) == (0, "") and Verdict.from_json(output.out) == judged
+    output = kdyno("report", "last", "--json", tmp_path / "v.json")
+    assert "faster" in output.out
+    assert json.loads((tmp_path / "v.json").read_text())["schema"] == 1
+    output = kdyno("report", "last", "-o", tmp_path / "x.md")
+    assert (output.status, output.out, output.err) == (0, "", f"written: {tmp_path / 'x.md'}\n")
+    assert (tmp_path / "x.md").read_text().startswith("## tiny")
+
+
+def test_no_run_an_absent_one_and_one_that_is_ambiguous(kdyno: Kdyno, runs: Path) -> None:
+    output = kdyno("report", "last")
+    message = f"kdyno: last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one\n"
+    assert (output.status, output.err) == (2, message)
+    assert kdyno("list", "runs").out == "  none\n"
+    names = [stored(runs, verdict(FASTER)).name for _ in range(2)]
+    output = kdyno("report", "tinny")
+    assert (
+        output.status == 2
+        and "tinny: no such run" in output.err
+        and "kdyno list runs" in output.err
+    )
+    output = kdyno("report", "tiny")
+    assert (
+        output.status == 2 and "2 runs match" in output.err and all(n in output.err for n in names)
+    )
+
+
+def test_an_interrupted_run_names_the_way_on(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
+    name = stored(runs, None, "interrupted").name
+    output = kdyno("report", "last")
+    assert output.status == 2 and f"`kdyno run --resume {name}` goes on with it" in output.err
+    elsewhere = tmp_path / "else where"
+    name = stored(elsewhere, None, "interrupted").name
+    output = kdyno("report", "last", "--runs", elsewhere)
+    assert f"`kdyno run --resume {name} --runs '{elsewhere}'` goes on" in output.err
+    assert "interrupted" in kdyno("list", "runs", "--runs", elsewhere).out
+    name = stored(runs, None, created="2026-01-02T00:00:00").name
+    message = f"kdyno: {name} has no verdict: it was lost. `kdyno judge {name}` makes it again\n"
+    assert kdyno("report", "last").err == message
+
+
+def test_a_run_that_is_being_measured(kdyno: Kdyno, runs: Path) -> None:
+    path = stored(runs, None, "running")
+    with write_run(path):
+        assert "is still being measured" in kdyno("report", "last").err
+        assert kdyno("list", "runs").out.split()[:2] == [path.name, "running"]
+    assert kdyno("list", "runs").out.split()[:2] == [path.name, "interrupted"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status", "message"),
+    [
+        ("verdict.json", b'{"schema": 1', 2, "verdict.json: is not a verdict: "),
+        ("verdict.json", b'{"schema": 9, "experiment": "x", "baseline": "s", "boots": {}}', 2,
+         "schema 9 is of a later kdyno"),
+        ("verdict.json", b'{"schema": 1, "experiment": 7}', 2, "is not a verdict: experiment: "),
+        ("manifest.json", None, 2, "is not a run (there is no manifest.json in it)"),
+    ],
+)  # fmt: skip
+def test_a_damaged_run_is_named_with_its_file(
+    kdyno: Kdyno, runs: Path, name: str, content: bytes | None, status: int, message: str
+) -> None:
+    path = stored(runs, verdict(FASTER))
+    (path / name).unlink()
+    if content is not None:
+        (path / name).write_bytes(content)
+    output = kdyno("report", path, "--fail-on", "slower")  # neither slower nor a tool's error
+    assert output.status == status and output.out == ""
+    assert str(path) in output.err and message in output.err
+    assert "Traceback" not in output.err
+
+
+def test_a_damaged_run_is_listed_among_the_others(kdyno: Kdyno, runs: Path) -> None:
+    (stored(runs, verdict(FASTER)) / "manifest.json").write_text("{")
+    good = stored(runs, verdict(FASTER)).name
+    output = kdyno("list", "runs", "--json", "-")
+    states = {row["run"]: row["state"] for row in json.loads(output.out)["runs"]}
+    assert states.pop(good) == "finished" and list(states.values()) == ["damaged"]
+
+
+@pytest.mark.parametrize("option", ["--runs", "KDYNO_RUNS", "XDG_DATA_HOME", "HOME"])
+def test_where_runs_are_looked_for(
+    kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    base = tmp_path / "base"
+    below = {"XDG_DATA_HOME": "kdyno/runs", "HOME": ".local/share/kdyno/runs"}
+    path = stored(base / below.get(option, ""), verdict(FASTER))
+    words = ["--runs", base] if option == "--runs" else []
+    if option in below:
+        monkeypatch.delenv("KDYNO_RUNS")
+        monkeypatch.setenv("XDG_DATA_HOME", "relative/is/ignored")
+    if option.isupper():
+        monkeypatch.setenv(option, str(base))
+    assert path.name in kdyno("list", "runs", *words).out
+
+
+@pytest.mark.slow
+def test_no_colour_where_none_is_wanted(
+    runs: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored(runs, verdict(FASTER))
+    seen = {}
+    for no_color in ("", "1"):
+        leader, follower = pty.openpty()
+        monkeypatch.setenv("NO_COLOR", no_color)
+        monkeypatch.setenv("TERM", "xterm")
+        with subprocess.Popen(
+            [sys.executable, "-m", "kdyno", "report", "last"], stdout=follower, stderr=follower
+        ) as child:
+            child.wait(timeout=30)
+        os.close(follower)
+        seen[no_color] = os.read(leader, 1 << 16)
+        os.close(leader)
+    assert b"\x1b[1;32m" in seen[""] and b"\x1b" not in seen["1"]
+    assert "\x1b" not in kdyno("report", "last").out
+
+
+def test_a_slower_kernel_that_a_history_lets_pass_is_named(kdyno: Kdyno, runs: Path) -> None:
+    history = runs.parent / "gate.jsonl"
+    path = stored(runs, verdict(SLOWER.model_copy(update={"p_value": 0.01})))
+    output = kdyno("report", path, "--fail-on", "slower", "--history", history)
+    assert output.status == 0 and f"tests in {history} leave: not stopped" in output.err

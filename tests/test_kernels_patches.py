@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from fake_tree import commit, git
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from toy_kernel import FILES, Toy, diff, make_source
@@ -135,22 +136,15 @@ def test_a_rename_in_gits_form(tree: Path, tmp_path: Path) -> None:
 
 def test_what_git_itself_writes(toy: Toy, tmp_path: Path) -> None:
     work = make_source(tmp_path / "work")
-
-    def git(*words: str) -> None:
-        name = ["-c", "user.name=T", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", "-C", work, *name, *words], check=True, capture_output=True)
-
-    git("init", "-q")
-    git("add", "-A")
-    git("commit", "-qm", "toy")
+    git(work, "init", "-q")
+    commit(work, "toy")
     (work / "lib/sort.c").rename(work / "lib/order.c")
     (work / "lib/Makefile").write_text(FILES["lib/Makefile"].replace("sort.o", "order.o"))
     (work / "lib/unused.c").unlink()
     (work / "lib/tool.sh").write_text("exit 0\n")
     (work / "lib/tool.sh").chmod(0o755)
-    git("add", "-A")
-    git("commit", "-qm", "Move\n\ncopy from user space\ncopy to /dev/null and\n-- elsewhere")
-    git("format-patch", "-1", "-o", str(tmp_path), "--signature=2.39")
+    commit(work, "Move\n\ncopy from user space\ncopy to /dev/null and\n-- elsewhere")
+    git(work, "format-patch", "-1", "-o", str(tmp_path), "--signature=2.39")
     result = of_variant(toy.tree.path, [tmp_path / "0001-Move.patch"], {}, ())
     assert result.executable == {"lib/tool.sh"}
     assert result.files == {
