@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic_run import DEMO, Shape, make
+from synthetic_run import DEMO, Shape, make, record
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
 from kdyno.machines.uml import CAVEAT
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.sentence import worded
-from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
-from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
-from kdyno.store.run import Run, create_run
+from kdyno.store.boot import Sample
+from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, VariantInfo
+from kdyno.store.run import Run, write_run
 
 CASES = (
     CaseInfo(suite="unixbench", case="pipe", unit="loops/s", better="higher"),
@@ -51,13 +51,24 @@ def small(
     """A finished run of a baseline at ``level`` and a variant ``mine``, ``day`` days after the
     first."""
     names = ("stock", "mine")
-    created = BEGIN + timedelta(days=day)
-    manifest = Manifest(
+    random = np.random.default_rng(day)
+    boots = []
+    for index in range(2 * blocks):
+        ratio = level * (effect if index % 2 else 1.0)
+        scores = 1000.0 * ratio * np.exp(random.normal(0, 0.001, len(cases)))
+        samples = [
+            Sample(suite=case.suite, case=case.case, score=float(score))
+            for case, score in zip(cases, scores, strict=True)
+        ]
+        boots.append((index // 2, names[index % 2], samples))
+    run = record(
+        runs,
+        boots,
+        text=f'name = "{day}"\n',
+        built={name: {"version": version} for name in names},
         tool="0.1.0",
-        created=created.isoformat(timespec="microseconds"),
+        created=(BEGIN + timedelta(days=day)).isoformat(timespec="microseconds"),
         experiment=experiment,
-        baseline="stock",
-        seed=1,
         host={**MACHINE, "cpu_model": cpu},
         images={name: f"{name}-{version}" for name in names},
         cases=tuple(case.model_copy(update={"work": work}) for case in cases),
@@ -65,29 +76,11 @@ def small(
         variants={name: VariantInfo() for name in names},
         asked=Criteria(question=question),
         blocks=(names,) * blocks,
-        state="finished",
         stopped="max_boots",
     )
-    random = np.random.default_rng(day)
-    with create_run(runs, f'name = "{day}"\n', manifest) as writer:
-        for name in names:
-            writer.save_image(name, {"version": version})
-        for index in range(2 * blocks):
-            name = names[index % 2]
-            ratio = level * (effect if name == "mine" else 1.0)
-            samples = tuple(
-                Sample(suite=case.suite, case=case.case, score=float(score))
-                for case, score in zip(
-                    cases,
-                    1000.0 * ratio * np.exp(random.normal(0, 0.001, len(cases))),
-                    strict=True,
-                )
-            )
-            about = BootJob(index=index, block=index // 2, variant=name)
-            boot = BootRecord(job=about, host=BootHost(status="ok"), samples=samples)
-            writer.add_boot(boot, b"")
-        writer.save_verdict(worded(verdict_of(writer.run, Question.of(manifest), "max_boots")))
-        return writer.run
+    with write_run(run.path) as writer:
+        writer.save_verdict(worded(verdict_of(run, Question.of(run.manifest()), "max_boots")))
+    return run
 
 
 def weeks(runs: Path, levels: Sequence[float], **more: object) -> list[Run]:

@@ -124,6 +124,11 @@ def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path
     assert pipe.ratio == pytest.approx(1428 / 1387, rel=1e-6)
     assert pipe.ci == (pipe.ratio, pipe.ratio) and pipe.verdict == "slower"
     assert fork.exact and (fork.ratio, fork.verdict) == (1.0, "equivalent")
+    # Two boots are too few, and times are never exact.
+    _, few = run_of(counting(lengths(41), max_boots=2, min_boots=2), tmp_path / "few")
+    assert [effect.verdict for effect in few.effects] == ["inconclusive"] * 2
+    _, timed = run_of(counting(lengths(41), metric="time", max_boots=8), tmp_path / "timed")
+    assert not any(effect.exact for effect in timed.effects)
     assert texts_of(verdict, "few-boots") == []  # nothing is left to confirm
     assert verdict.answer.startswith(
         "mine is slower than stock in pipe with 41.000 more instructions an operation, "
@@ -159,11 +164,6 @@ def test_a_case_that_varies_has_an_interval_and_as_many_boots_as_it_takes(tmp_pa
     low, high = effects["fork"].ci or (0, 0)
     assert low < high and low < 1.001 and high > 0.999
     assert effects["fork"].verdict == "equivalent" or effects["fork"].equivalent_too
-
-
-def test_the_effect_of_a_timed_run_is_never_exact(tmp_path: Path) -> None:
-    _, verdict = run_of(counting(lengths(41), metric="time", max_boots=8), tmp_path)
-    assert not any(effect.exact for effect in verdict.effects)
 
 
 CONTROL = (CASES[0], replace(counted(FORK), control=True))
@@ -218,11 +218,6 @@ def test_a_run_of_counts_goes_on_with_the_same_qemu_or_not_at_all() -> None:
     assert probed(begun, (), here) == begun
     with pytest.raises(UsageError, match=f"began with {here}, and here is {other}: their figures"):
         probed(begun, (), other)
-
-
-def test_two_boots_are_too_few_for_an_exact_verdict(tmp_path: Path) -> None:
-    _, verdict = run_of(counting(lengths(41), max_boots=2, min_boots=2), tmp_path)
-    assert [effect.verdict for effect in verdict.effects] == ["inconclusive"] * 2
 
 
 def once(rule: Rule, **measure: object) -> Bench:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
@@ -111,24 +112,15 @@ def test_a_name_is_changed_wherever_it_is(place: Place) -> None:
         ("x.xml", "<a kdynox='1'/>", "kdynox"),
         ("x.json", '{"a": NaN}', "NaN is no JSON"),
         ("x.csv", "a,=1+1\n", "a spreadsheet computes"),
+        ("x.html", "<p title='&lt;kdynox&gt;'>&lt;kdynox&gt; javascript:kdynox()</p>", None),
+        ("x.md", r"a \<kdynox\>", None),
+        ("x.csv", "a,-1.5,'=1+1\n", None),
+        ("x.json", '{"a": "<kdynox>"}', None),
     ],
 )
-def test_what_must_not_be_written_is_a_finding(name: str, text: str, message: str) -> None:
-    with pytest.raises(Finding, match=message):
+def test_what_must_not_be_written_is_a_finding(name: str, text: str, message: str | None) -> None:
+    with pytest.raises(Finding, match=message) if message else nullcontext():
         check_written(name, text.encode())
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("x.html", "<p title='&lt;kdynox&gt;'>&lt;kdynox&gt; javascript:kdynox()</p>"),
-        ("x.md", r"a \<kdynox\>"),
-        ("x.csv", "a,-1.5,'=1+1\n"),
-        ("x.json", '{"a": "<kdynox>"}'),
-    ],
-)
-def test_what_may_be_written_is_none(name: str, text: str) -> None:
-    check_written(name, text.encode())
 
 
 def test_a_finding_is_made_small(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

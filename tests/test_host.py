@@ -254,7 +254,9 @@ def ran(options: Options, text: str = HOST) -> tuple[Run, Verdict]:
 
 
 @pytest.mark.slow
-def test_a_run_on_the_host_tells_values_and_claims_nothing(options: Options) -> None:
+def test_a_run_on_the_host_tells_values_and_claims_nothing(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, verdict = ran(options)
     assert verdict.stopped == "max_boots = 3 reached" and verdict.effects == ()
     values = [(value.case, value.value, value.repetitions) for value in verdict.values]
@@ -269,23 +271,17 @@ def test_a_run_on_the_host_tells_values_and_claims_nothing(options: Options) -> 
     assert "governor" in manifest.host and manifest.host["host_kernel"] == os.uname().release
     image = (run.path / "images" / "running.json").read_text()
     assert '"release"' in image and '"cmdline"' in image and '"config_from"' in image
+    # It is not resumed under another kernel.
+    other = described("6.0-other", "#1", "quiet", "", "")
+    monkeypatch.setattr(host, "running", lambda: other)
+    with pytest.raises(UsageError, match="another kernel, or another command line"):
+        resume(run.path, experiment(), load(), options)
 
 
 def test_the_host_against_itself(options: Options) -> None:
     _, verdict = ran(options, HOST + "calibrate = true\n")
     assert verdict.values == ()
     assert {effect.variant for effect in verdict.effects} == {"running.copy"}
-
-
-@pytest.mark.slow
-def test_a_host_run_is_not_resumed_under_another_kernel(
-    options: Options, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, _ = ran(options)
-    other = described("6.0-other", "#1", "quiet", "", "")
-    monkeypatch.setattr(host, "running", lambda: other)
-    with pytest.raises(UsageError, match="another kernel, or another command line"):
-        resume(run.path, experiment(), load(), options)
 
 
 @pytest.mark.slow

@@ -58,7 +58,9 @@ def requests(toy: Toy) -> dict[str, Variant]:
     }
 
 
-def test_a_first_build_compiles_everything_and_the_image_runs(own: Toy) -> None:
+def test_a_first_build_compiles_everything_and_the_same_variant_again_nothing(
+    own: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     image = own.build(variant())
     assert own.compiled == OBJECTS == set(kept(image))
     assert says(image) == "limit 10, hz 100, sort 1, place /tmp/kdyno/src/lib/string.c"
@@ -66,13 +68,9 @@ def test_a_first_build_compiles_everything_and_the_image_runs(own: Toy) -> None:
     assert own.steps[0].phase == "copy"
     assert [step.phase for step in own.steps][-3:] == ["link", "install", "done"]
     assert own.leftovers() == []
-
-
-def test_the_same_variant_again_calls_no_make(own: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = own.build(variant())
     monkeypatch.setattr("kdyno.kernels.build.stream", None)
     second = own.build(variant("by another name", cmdline="quiet"))
-    assert (second.digest, second.kernel) == (first.digest, first.kernel)
+    assert (second.digest, second.kernel) == (image.digest, image.kernel)
     assert own.steps == []
 
 
