@@ -122,8 +122,6 @@ def test_list_shows_both_places(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> No
     assert listed("--kernel", "v7.3*", "--case", "pipe", "--cpu", "a cpu") == expected[1:]
     assert listed("--experiment", "none") == []
     assert listed("--runs", str(tmp_path / "runs")) == [(mine.name, ""), (both.name, "")]
-    done = kdyno("list", "cases", "--cpu", "x", "--limit", "1")
-    assert done.status == 2 and "--cpu, --limit: go with `kdyno list runs`" in done.err
 
 
 def test_report_compare_and_judge_read_a_run_of_others(

@@ -19,7 +19,7 @@ from kdyno.report.exporters import exporter
 from kdyno.report.sentence import answer, worded
 from kdyno.store.boot import Sample
 from kdyno.store.manifest import work_digest
-from kdyno.store.run import Run, open_run
+from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 
 HOST: dict[str, Any] = {
@@ -222,17 +222,14 @@ def test_on_the_command_line(tmp_path: Path, kdyno: Kdyno) -> None:
     names = [run.name for run in one_each(tmp_path / "runs")]
     flags = json.loads(kdyno("compare", *names, "--json", "-").out)["flags"]
     assert {flag["kind"] for flag in flags} == {"not-interleaved", "no-verdict"}
-    for words, status, text in (
-        ((*names, "-f", "markdown"), 0, "7.2 ÷ 7.1"),
-        (names[:1], 2, ""),
-        (("published:freebsd",), 0, "no spread was published: no verdict"),
-        (("published:freebsd", "published:simd"), 2, ""),
-        ((names[0], "published:freebsd"), 2, "no verdict"),
+    for words, text in (
+        ((*names, "-f", "markdown"), "7.2 ÷ 7.1"),
+        (("published:freebsd",), "no spread was published: no verdict"),
     ):
         done = kdyno("compare", *words)
-        assert done.status == status and text in (done.err if status else done.out), words
-    with pytest.raises(UsageError):
-        open_run(tmp_path)
+        assert done.status == 0 and text in done.out, words
+    done = kdyno("compare", names[0], "published:freebsd")
+    assert done.status == 2 and "no verdict" in done.err
 
 
 def test_nothing_is_said_of_blocks_where_there_are_none(tmp_path: Path) -> None:
