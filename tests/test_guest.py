@@ -103,11 +103,18 @@ def test_a_printed_figure_may_come_from_a_run_too_short_to_time(
         (["pipe", "5"], "takes no arguments"),
         (["fscopy", "0", "5"], "the block size is 0"),
         (["fscopy", "2048", "1"], "does not fit"),
+        (["fsread", "1024"], "a block size in bytes and a file size in KiB are wanted"),
+        (["shell"], "a number of copies"),
+        (["shell", "0"], "the number of copies is 0"),
+        (["stream", "twice"], "copy, scale, add or triad"),
+        (["memfill"], "a block size in KiB"),
+        (["memcopy", "x"], "the block size is x"),
     ],
 )
-def test_a_bad_case_says_why(program: Path, words: list[str], text: str) -> None:
-    done = call(program, "bench", *words)
+def test_a_bad_case_says_why(program: Path, tmp_path: Path, words: list[str], text: str) -> None:
+    done = call(program, "bench", *words, env={**os.environ, "KDYNO_DIR": str(tmp_path)})
     assert (done.returncode, done.stdout) == (1, "") and text in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["fault-panic", "fault-oom", "fault-flood", "fault-fill"])

@@ -65,26 +65,6 @@ def test_every_benchmark_repeats_counts_and_cleans_up(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("fsread 0 5", "the block size is 0"),
-        ("fswrite 2048 1", "does not fit"),
-        ("fsread 1024", "a block size in bytes and a file size in KiB are wanted"),
-        ("shell", "a number of copies"),
-        ("shell 0", "the number of copies is 0"),
-        ("stream twice", "copy, scale, add or triad"),
-        ("memfill", "a block size in KiB"),
-        ("memcopy x", "the block size is x"),
-        ("gcd 5", "takes no arguments"),
-    ],
-)
-def test_wrong_arguments_are_named(program: Path, tmp_path: Path, line: str, words: str) -> None:
-    done = call(program, tmp_path, *line.split())
-    assert done.returncode == 1 and words in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_full_or_missing_folder_is_an_error(program: Path, tmp_path: Path) -> None:
     for words in (("fsread", "1024", "100"), ("shell", "1")):
         assert "cannot create" in call(program, tmp_path / "none", *words).stderr
