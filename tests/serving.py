@@ -9,7 +9,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from site_runs import at_once, small
+from site_runs import small
 
 from kdyno.report.site.build import build_site
 from kdyno.report.site.server import SiteServer
@@ -19,7 +19,6 @@ Asked = Callable[..., tuple[int, dict[str, str], bytes]]
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    at_once(monkeypatch)
     (tmp_path / "secret.html").write_text("secret")
     small(tmp_path / "runs")
     build_site(tmp_path / "runs", tmp_path / "site", live=True)

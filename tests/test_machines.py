@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Kdyno, kdyno  # noqa: F401  # fixture
-from site_runs import at_once, small
+from command_line import Kdyno
+from site_runs import small
 
 from kdyno.errors import UsageError
 from kdyno.judge.judging import judge_again
@@ -25,11 +25,6 @@ from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, Strata, StratumEffect, Verdict
 
 AMD, INTEL = "AMD EPYC", "Intel Xeon"
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once(monkeypatch)
 
 
 def on(
@@ -178,7 +173,7 @@ def test_what_is_not_joined(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_verb(kdyno: Kdyno, tmp_path: Path) -> None:  # noqa: F811
+def test_the_verb(kdyno: Kdyno, tmp_path: Path) -> None:
     runs = on(tmp_path / "runs", {"aa": 1.04, "bb": 1.04, "cc": 0.98})
     output = kdyno("compare", "--join", *(run.name for run in runs))
     assert output.status == 0 and "effects by machine" in output.out

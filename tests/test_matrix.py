@@ -7,16 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, kdyno
-from site_runs import at_once, small
+from command_line import Kdyno
+from site_runs import small
 
 from kdyno.cli import measuring as run_verb
 from kdyno.cli.matrix import short
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.loader import at_ref, read_matrix
 from kdyno.store.run import list_runs
-
-__all__ = ["kdyno"]
 
 TEXT = """name = "nightly"
 question = "Is it faster at {ref}?"
@@ -70,7 +68,6 @@ def test_mistakes(old: str, new: str, says: str) -> None:
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A matrix file, whose runs are made up."""
-    at_once(monkeypatch)
     path = tmp_path / "m.toml"
     path.write_text(TEXT)
     return path

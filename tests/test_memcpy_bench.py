@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_docs_examples import examples
@@ -25,8 +25,6 @@ from kdyno.labs.memcpy.copies import distribution
 from kdyno.labs.memcpy.results import Bench, goals, parse_bench, to_json
 from kdyno.report.show import terminal
 from kdyno.report.show.terminal import Screen
-
-__all__ = ["kdyno"]
 
 GRID = (
     loads.fixed("L1", 64, "aligned"),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from test_memcpy_bench import GRID, bench_of
 
 from kdyno.errors import ToolError
@@ -25,8 +25,6 @@ from kdyno.labs.memcpy.results import parse_bench
 from kdyno.labs.memcpy.search import STAGES, Choice, CpuTuned, Trial, Tuned
 from kdyno.labs.memcpy.shape import Shape, parse_shape
 from kdyno.report.show import terminal
-
-__all__ = ["kdyno"]
 
 BEST = parse_shape("avx512vl-128-overlap-mask64-rep-16384")
 HERE = Cpu("AMD EPYC", "", frozenset(), "AuthenticAMD", 25, 17)

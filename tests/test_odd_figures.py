@@ -7,11 +7,9 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import FASTER, SLOWER, Kdyno, kdyno, stored, verdict
+from command_line import FASTER, SLOWER, Kdyno, stored, verdict
 
 from kdyno.store.verdict import Verdict
-
-__all__ = ["kdyno"]
 
 FORMATS = ("html", "markdown", "csv", "junit", "json")
 SHOWN = ((), ("--scoring", "unixbench"), *(("-f", each) for each in FORMATS))

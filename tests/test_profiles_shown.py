@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_run import DEMO, HOSTILE, make
@@ -44,8 +44,6 @@ from kdyno.report.show import terminal
 from kdyno.stats.effect import difference_of, mean_of, relative
 from kdyno.store.run import Run, write_run
 from kdyno.suites.catalogue import load as load_catalogue
-
-__all__ = ["kdyno"]
 
 MEMCPY = (0.40, 0.42, 0.38, 0.41, 0.39, 0.40)
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from held import held
 from synthetic_run import Shape, case, make
 from test_memcpy_bench import bench_of as made_bench
@@ -26,8 +26,6 @@ from kdyno.paths import data_root
 from kdyno.store.run import Run, write_run
 from kdyno.store.verdict import Effect, FactorEffect, FactorTable, GroupEffect, Verdict
 from kdyno.suites.catalogue import load as load_catalogue
-
-__all__ = ["kdyno"]
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"

@@ -15,12 +15,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from held import held
 
 from kdyno.cli.main import verbs
-
-__all__ = ["kdyno"]
 
 DATA = Path(__file__).parent / "data" / "runs"
 GOLDEN = Path(__file__).parent / "golden" / "recorded"

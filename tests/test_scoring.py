@@ -8,7 +8,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, experiment_file, kdyno
+from command_line import Kdyno, experiment_file
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_run import record
@@ -18,8 +18,6 @@ from kdyno.store.boot import Sample
 from kdyno.store.verdict import CaseValue, Effect, Verdict
 from kdyno.suites.catalogue import load
 from kdyno.suites.score import score_of
-
-__all__ = ["kdyno"]
 
 PIPE = load()["unixbench"].case("pipe")
 # Loops in 0.1 s of three repetitions in each of two boots; the second boot of mine failed.

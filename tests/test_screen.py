@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import EXPERIMENT, Kdyno, Said, effect, experiment_file, kdyno, stored, verdict
+from command_line import EXPERIMENT, Kdyno, Said, effect, experiment_file, stored, verdict
 
 from kdyno.errors import ToolError
 from kdyno.paths import data_root
@@ -20,8 +20,6 @@ from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import open_run, write_run
 from kdyno.store.verdict import Flag
 from kdyno.verbs import output
-
-__all__ = ["kdyno"]
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred\x9b1m\u202etxt\x08\x07\x00\r\u2028end"
 """A title, two colours, the writing turned round, a bell, a line that is written over."""

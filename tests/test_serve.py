@@ -13,7 +13,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
-from command_line import FASTER, Kdyno, kdyno, stored, verdict
+from command_line import FASTER, Kdyno, stored, verdict
 from serving import Asked, ask, server, site
 from site_runs import small
 from test_docs_examples import examples
@@ -22,7 +22,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.report.site.build import build_site
 from kdyno.report.site.server import SiteServer, is_loopback, watch
 
-__all__ = ["ask", "kdyno", "server", "site"]
+__all__ = ["ask", "server", "site"]
 
 
 def test_pages_are_served_as_they_are(ask: Asked, site: Path) -> None:

@@ -17,7 +17,7 @@ from threading import Barrier
 
 import pytest
 from shared_stores import address, server, shared
-from site_runs import at_once, small
+from site_runs import small
 from sqlalchemy import func, select, text
 
 from kdyno.errors import KdynoError, ToolError, UsageError
@@ -32,11 +32,6 @@ from kdyno.store.index import NoSuchRun, entries
 from kdyno.store.run import Run, write_run
 
 __all__ = ["address", "server", "shared"]
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once(monkeypatch)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, kdyno  # noqa: F401  # fixture
+from command_line import Kdyno
 from site_runs import evidence_of
 from synthetic_run import DEMO, make
 from test_html import Page
@@ -100,7 +100,7 @@ def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
     assert builds_section(whole) is not None and builds_section(evidence) is None
 
 
-def test_help_names_every_value(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_help_names_every_value(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     helped = {verb: kdyno(verb, "--help").out for verb in ("report", "compare", "list", "doctor")}
     named = exporters(labs.formats())

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from command_line import FASTER, Kdyno, kdyno, stored, verdict
-from site_runs import at_once, small, weeks
+from command_line import FASTER, Kdyno, stored, verdict
+from site_runs import small, weeks
 from synthetic_run import HOSTILE, Shape, case, make
 from test_html import Page
 
@@ -24,12 +24,9 @@ from kdyno.report.site.summary import page_name, summarize
 from kdyno.stats import changepoints
 from kdyno.store.run import Run, create_run
 
-__all__ = ["kdyno"]
-
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    at_once(monkeypatch)
     monkeypatch.setattr(build, "_POOL_FROM", 100)
     folder = tmp_path / "runs"
     folder.mkdir()

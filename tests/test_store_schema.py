@@ -16,7 +16,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from shared_stores import address, server, shared
-from site_runs import at_once, small
+from site_runs import small
 from sqlalchemy import Connection, MetaData, inspect, select, text
 
 from kdyno.errors import ToolError, UsageError
@@ -34,11 +34,6 @@ BEFORE = "0001"
 FILLED = Path(__file__).parent / "data" / f"store-{BEFORE}.json"
 """What kdyno wrote into a store of that version: a run on one machine, and one on two."""
 Rows = dict[str, list[dict[str, object]]]
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once(monkeypatch)
 
 
 def is_todays(shared: Shared) -> bool:

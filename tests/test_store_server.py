@@ -16,16 +16,16 @@ from pathlib import Path
 import postgres
 import psycopg
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from shared_stores import server
-from site_runs import at_once, small
+from site_runs import small
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.store.database.query import Wanted, writing
 from kdyno.store.database.shared import Shared, copy_of, put
 from kdyno.store.run import Run
 
-__all__ = ["kdyno", "server"]
+__all__ = ["server"]
 
 pytestmark = pytest.mark.slow
 RUN = "from kdyno.cli.main import main; raise SystemExit(main())"
@@ -34,7 +34,6 @@ LIMIT_S = 60.0
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    at_once(monkeypatch)
     return small(tmp_path / "runs")
 
 

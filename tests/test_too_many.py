@@ -14,8 +14,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from command_line import Kdyno, effect, kdyno, stored, verdict
-from site_runs import at_once, evidence_of, small
+from command_line import Kdyno, effect, stored, verdict
+from site_runs import evidence_of, small
 
 from kdyno.report.charts.panels import picture
 from kdyno.report.evidence import Evidence
@@ -26,8 +26,6 @@ from kdyno.report.terminal import show
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
 from kdyno.store.verdict import CaseValue, Flag, Kinds, Verdict
-
-__all__ = ["kdyno"]
 
 MOST, NUMBER = 6, 9
 TOLD = f"first {MOST} of {NUMBER} effects"
@@ -41,7 +39,6 @@ def cases(number: int) -> list[CaseInfo]:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once(monkeypatch)
     monkeypatch.setattr("kdyno.report.groups.MOST_SHOWN", MOST)
     monkeypatch.setattr("kdyno.report.site.history.MOST_SHOWN", MOST)
 
@@ -89,7 +86,6 @@ def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
 
 
 def test_what_is_not_too_much_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once(monkeypatch)
     run = small(tmp_path, cases=cases(2), blocks=2)
     evidence = evidence_of(run)
     assert evidence.cut() is evidence

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno, kdyno
+from command_line import Kdyno
 from test_docs_examples import examples
 from toy_kernel import OBJECTS, Toy, variant
 
@@ -23,8 +23,6 @@ from kdyno.labs.vectorize.survey import Side, Survey, flag_sets, join
 from kdyno.labs.vectorize.verb import page
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import of_rows
-
-__all__ = ["kdyno"]
 
 SORT = """\
 int steps[1024], others[1024];
