@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""--scoring: indices from the boots of a run, by medians or by UnixBench's own trimming."""
+"""Scores of whole suites: indices and groups from a verdict; --scoring, from the boots of a run, by
+medians or by UnixBench's own trimming."""
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from pathlib import Path
 
@@ -13,15 +15,83 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_run import record
 
-from kdyno.report.scores import passes
+from kdyno.report.evidence import Evidence
+from kdyno.report.page import scores_section
+from kdyno.report.scores import ScoreTable, passes, tables, text, values_of
 from kdyno.store.boot import Sample
 from kdyno.store.verdict import CaseValue, Effect, Verdict
 from kdyno.suites.catalogue import load
 from kdyno.suites.score import score_of
 
-PIPE = load()["unixbench"].case("pipe")
+CATALOGUE = load()
+UNIXBENCH = {
+    case.name: case.baseline for case in CATALOGUE["unixbench"].cases if case.baseline is not None
+}
+PIPE = CATALOGUE["unixbench"].case("pipe")
 # Loops in 0.1 s of three repetitions in each of two boots; the second boot of mine failed.
 BOOTS = {"stock": ((1244, 1244, 1000), (1244, 1300, 1100)), "mine": ((2488, 2488, 2600), ())}
+
+
+def effect(suite: str, name: str, before: float, factor: float | None) -> Effect:
+    case = CATALOGUE[suite].case(name)
+    return Effect(
+        suite=suite, case=name, variant="mine", unit=case.unit, better=case.better,
+        baseline_value=before, value=None if factor is None else factor * before, ratio=factor,
+        ci=None, blocks=3, verdict="failed" if factor is None else "inconclusive",
+    )  # fmt: skip
+
+
+def verdict(*effects: Effect) -> Verdict:
+    return Verdict(experiment="tiny", baseline="stock", boots={}, effects=effects)
+
+
+def tables_of(*effects: Effect) -> tuple[ScoreTable, ...]:
+    return tables(values_of(verdict(*effects)), CATALOGUE, "stock")
+
+
+def scores(table: ScoreTable, name: str) -> tuple[float | None, float | None]:
+    """Against the reference, and against the baseline."""
+    row = next(row for row in table.rows if row.name == name)
+    return row.reference.value, row.own.value
+
+
+def test_index_of_each_case_and_of_the_suite() -> None:
+    effects = [effect("unixbench", name, base, 2.0) for name, base in UNIXBENCH.items()]
+    stock, mine = tables_of(*effects)
+    assert (stock.variant, mine.variant) == ("stock", "mine")
+    assert (scores(stock, "pipe"), scores(mine, "pipe")) == ((10.0, 100.0), (20.0, 200.0))
+    assert scores(mine, "index") == pytest.approx((20.0, 200.0))
+    # On the page each kernel has a row.
+    html = str(scores_section(Evidence(verdict(*effects))))
+    rows = [re.sub(r"\s*<[^>]*>\s*", "|", row).strip("|") for row in html.split("<tr")[2:]]
+    (row,) = [row for row in rows if re.search(r"\|pipe\|+mine\|", row)]
+    assert re.search(r"\|20\.00\|+200\.00", row)
+    # Without a member there is no index, and the member is named.
+    broken = [each for each in effects if each.case != "shell8"]
+    stock, mine = tables_of(*broken, effect("unixbench", "shell8", 6.0, None))
+    assert scores(stock, "index") == pytest.approx((10.0, 100.0))
+    assert scores(mine, "index") == (None, None)
+    assert "index has no score; not measured: shell8" in text([mine])
+    assert tables_of(effect("run", "command", 2.0, 0.5)) == ()
+
+
+def test_groups_against_the_reference_and_against_the_baseline() -> None:
+    cases = [case for case in CATALOGUE["xbench"].cases if case.name != "disk.random.read_4k"]
+    _, mine = tables_of(*(effect("xbench", case.name, case.baseline or 7.0, 1.5) for case in cases))
+    for group in ("memory", "disk.sequential"):
+        assert scores(mine, group) == pytest.approx((150.0, 150.0))
+    assert scores(mine, "quartz") == (None, pytest.approx(150.0))
+    assert scores(mine, "disk") == scores(mine, "total") == (None, None)
+    message = text([mine]).splitlines()
+    assert "opengl has no score; no reference was published for opengl.spinning_squares" in message
+    assert "disk has no score; not measured: disk.random.read_4k" in message
+    assert any(line.startswith("total has no score; not measured: disk.random") for line in message)
+    assert max(map(len, message[: message.index("")])) <= 80
+    assert not any(row.name == "index" for row in mine.rows), "groups stand in its place"
+    # Groups of which nothing was measured are not mentioned.
+    _, mine = tables_of(effect("xbench", "cpu.gcd", 5.27, 1.0))
+    assert [row.name for row in mine.rows] == ["cpu.gcd", "cpu", "total"]
+    assert "cpu has no score; not measured: cpu.fp_basic, cpu.fft, cpu.fp_library" in text([mine])
 
 
 def sample(loops: tuple[int, ...]) -> Sample:
@@ -31,20 +101,13 @@ def sample(loops: tuple[int, ...]) -> Sample:
 
 
 def run_of(runs: Path, suite: str = "unixbench") -> Path:
-    about = {"suite": suite, "case": "pipe", "unit": "loops/s", "better": "higher"}
-    effect = Effect.model_validate(
-        about
-        | {"variant": "mine", "baseline_value": 12440.0, "value": 24880.0, "ratio": 2.0}
-        | {"ci": None, "blocks": 1, "verdict": "inconclusive"}
-    )
+    judged = verdict(effect("unixbench", "pipe", 12440.0, 2.0).model_copy(update={"suite": suite}))
     boots = [
         (block, variant, [sample(loops)] if loops else "panic")
         for variant, blocks in BOOTS.items()
         for block, loops in enumerate(blocks)
     ]
-    judged = Verdict(
-        experiment="tiny", baseline="stock", boots={"stock": 2, "mine": 1}, effects=(effect,)
-    )
+    about = {"suite": suite, "case": "pipe", "unit": "loops/s", "better": "higher"}
     return record(runs, boots, judged, text='name = "tiny"\n', cases=(about,)).path
 
 
@@ -59,7 +122,6 @@ def test_medians_and_unixbench_s_own(kdyno: Kdyno, tmp_path: Path) -> None:
     assert output.status == 0
     assert row(output.out, "stock", "pipe")[-2:] == ["10.00", "100.00"]
     assert row(output.out, "mine", "pipe")[-2:] == ["20.00", "200.00"]
-    assert "index has no score; not measured: dhry2reg" in output.out
     # Of six passes the two worst go: (12440³ × 13000)^¼ = 12577.6; of mine's three one of the
     # two lowest: √(24880 × 26000) = 25433.8.
     output = kdyno("report", "last", "--scoring", "unixbench")
@@ -72,7 +134,10 @@ def test_medians_and_unixbench_s_own(kdyno: Kdyno, tmp_path: Path) -> None:
 def test_in_markdown_and_json(kdyno: Kdyno, tmp_path: Path) -> None:
     run_of(tmp_path / "runs")
     output = kdyno("report", "last", "--scoring", "unixbench", "-f", "markdown")
-    assert "| pipe | 25.43 k loops/s | 20.45 | 202.21 |" in output.out
+    assert (
+        "**mine**, unixbench\n\n|  | value | score | stock = 100 |\n| --- | --: | --: | --: |\n"
+        "| pipe | 25.43 k loops/s | 20.45 | 202.21 |\n| index |  | – | – |\n"
+    ) in output.out
     data = json.loads(kdyno("report", "last", "--scoring", "unixbench", "--json", "-").out)
     assert data["schema"] == 1 and data["scores"]["scoring"] == "unixbench"
     stock, mine = data["scores"]["tables"]
@@ -108,16 +173,15 @@ def test_run_refuses_before_it_builds(kdyno: Kdyno, tmp_path: Path) -> None:
 
 def test_a_whole_index_is_a_line_below_the_table(kdyno: Kdyno, tmp_path: Path) -> None:
     path = run_of(tmp_path / "runs")
-    values = tuple(
-        CaseValue(
-            suite="unixbench", case=case.name, unit=case.unit, better="higher",
-            value=3 * case.baseline, ci=None, repetitions=5,
-        )
-        for case in load()["unixbench"].cases
-        if case.baseline is not None
-    )  # fmt: skip
+    about = {"suite": "unixbench", "unit": "u", "better": "higher", "ci": None, "repetitions": 5}
+    values = [{**about, "case": name, "value": 3 * base} for name, base in UNIXBENCH.items()]
     assert "index" not in kdyno("report", "last").out
-    judged = Verdict(experiment="tiny", baseline="host", boots={}, values=values)
+    judged = Verdict(
+        experiment="tiny",
+        baseline="host",
+        boots={},
+        values=tuple(map(CaseValue.model_validate, values)),
+    )
     (path / "verdict.json").write_text(judged.to_json())
     assert kdyno("report", "last").out.endswith("\nunixbench index: host 30.0\n")
 
@@ -135,8 +199,6 @@ def test_passes_have_the_score_for_their_median(
     result = passes(whole, higher)
     assert len(result) == len(reps)
     assert statistics.median(result) == pytest.approx(scale)
-
-
-def test_passes_of_a_case_without_repetitions() -> None:
-    assert passes(Sample(suite="s", case="c", score=4.0), True) == [4.0]
-    assert passes(Sample(suite="s", case="c", status="skip", text="none"), True) == []
+    # A case without repetitions has its score, or none.
+    assert passes(Sample(suite="s", case="c", score=scale), higher) == [scale]
+    assert passes(Sample(suite="s", case="c", status="skip", text="none"), higher) == []
