@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Counts by address: read from what QEMU's plugin writes, summed by function, held against."""
+"""Counts of QEMU's plugins: chains of calls on traces made by hand; what an operation is made of;
+counts by address, summed by function, held against each other."""
 
 from __future__ import annotations
 
+import io
+import subprocess
 from pathlib import Path
 
 import pytest
 from fake_machine import FakeMachine
 from fake_run import bench, manifest_of, steady
+from needed import need
+from synthetic_run import record
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
-from kdyno.judge.judging import explained
+from kdyno.judge.judging import explained, verdict_of
+from kdyno.judge.pairs import Question
 from kdyno.labs.profile.counts import (
     Part,
     Table,
@@ -27,15 +33,176 @@ from kdyno.labs.profile.counts import (
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.labs.profile.symbols import parse as parse_symbols
 from kdyno.machines import emulator
-from kdyno.machines.emulator import Emulator
+from kdyno.machines.emulator import PLUGINS, Emulator, Tally, read_tallies, with_tallies
 from kdyno.report import exporters
 from kdyno.report import terminal as report
 from kdyno.report.show import terminal
 from kdyno.report.show.terminal import Screen
+from kdyno.store.boot import Sample as Stored
 from kdyno.store.counts import CaseCounts, Counted, from_json, to_json
 from kdyno.store.manifest import MachineInfo
 from kdyno.store.verdict import Effect, Verdict
+from kdyno.suites import score
 from kdyno.suites.catalogue import UNIT
+from kdyno.suites.protocol import CaseError, Sample, Transcript
+
+NATIVE = Path(__file__).with_name("native")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """calls_trace, with sanitizers."""
+    need("gcc")
+    program = tmp_path_factory.mktemp("native") / "calls_trace"
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{PLUGINS}"]
+    flags += ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
+    sources = [NATIVE / "calls_trace.c", PLUGINS / "calls.c"]
+    subprocess.run(["gcc", *flags, "-o", program, *sources], check=True)
+    return program
+
+
+def chains(built: Path, trace: str) -> dict[tuple[int, ...], int]:
+    """Functions, the outermost first → instructions."""
+    counts: dict[str, int] = {}
+    tree: dict[str, tuple[str, int]] = {}
+    done = subprocess.run([built], input=trace, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if words[0] == "node":
+            tree[words[1]] = words[2], int(words[3], 16)
+        else:
+            counts[words[0][1:]] = int(words[1])
+    results = {}
+    for node, count in counts.items():
+        chain: list[int] = []
+        while node != "0":
+            node, function = tree[node]
+            chain.append(function)
+        results[tuple(reversed(chain))] = count
+    return results
+
+
+# f FUNCTION KERNEL INSTRUCTIONS; c and r with the stack's address: a call, a return.
+TRACES = {
+    "1 calls 2, which calls 3 twice": (
+        "f 1 0 10|c 0x8100|f 2 0 5|c 0x80f0|f 3 0 2|r 0x80f0|f 2 0 1|"
+        "c 0x80f0|f 3 0 2|r 0x80f0|f 2 0 1|r 0x8100|f 1 0 7",
+        {(1,): 17, (1, 2): 7, (1, 2, 3): 4},
+    ),
+    "recursion has a level for each call": (
+        "f 1 0 1|c 0x100|f 1 0 2|c 0xf0|f 1 0 3|r 0xf0|f 1 0 4",
+        {(1,): 1, (1, 1): 6, (1, 1, 1): 3},
+    ),
+    "a tail call takes the place of its caller": (
+        "f 1 0 1|c 0x100|f 2 0 1|f 3 0 5|r 0x100|f 1 0 1",
+        {(1,): 2, (1, 2): 1, (1, 3): 5},
+    ),
+    # 3 never returns (longjmp), 1 goes on and calls 4: who called is known by where code was.
+    "frames left without a return are forgotten": (
+        "f 1 0 1|c 0x100|f 2 0 1|c 0xf0|f 3 0 1|c 0x100|f 4 0 9|r 0x100",
+        {(1,): 1, (1, 2): 1, (1, 2, 3): 1, (1, 2, 3, 4): 9},
+    ),
+    "a system call begins anew and the program goes on": (
+        "f 1 0 1|c 0x100|f 2 0 1|f 50 1 3|c 0x9000|f 51 0 4|r 0x9000|f 50 1 1|"
+        "f 2 0 6|r 0x100|f 1 0 1",
+        {(1,): 2, (1, 2): 7, (50,): 4, (50, 51): 4},
+    ),
+    # 60 switches from the stack at 0x9000 to that at 0x20000 and back.
+    "another task has a stack of its own": (
+        "f 50 1 1|c 0x9000|f 60 0 1|c 0x20000|f 61 0 1|r 0x20000|f 60 0 1|r 0x9000|f 50 1 1",
+        {(50,): 2, (50, 60): 2, (50, 60, 61): 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_instructions_are_of_the_chain_of_calls(built: Path, name: str) -> None:
+    trace, expected = TRACES[name]
+    assert chains(built, trace.replace("|", "\n") + "\n") == expected
+
+
+def test_a_return_beyond_all_calls_begins_anew(built: Path) -> None:
+    trace = TRACES["frames left without a return are forgotten"][0] + "|f 3 0 1|r 0x110|f 7 0 2|"
+    assert chains(built, trace.replace("|", "\n"))[(7,)] == 2  # called before all of it
+
+
+PART, HALF = (400, 600), (200, 300)
+LINE = b"part 400 600\n"
+
+
+def test_parts_are_read_as_far_as_they_are_whole() -> None:
+    assert read_tallies(io.BytesIO(LINE + LINE + b"part 1 ")) == [PART, PART]
+    assert read_tallies(io.BytesIO(LINE + b"rubbish\n" + LINE)) == [PART]
+    assert read_tallies(io.BytesIO(b"")) == []
+
+
+def sample(case: int, *reps: tuple[int, int]) -> Sample:
+    return Sample(case, reps, 1, 1, 1, 1, {"stdout": "x"})
+
+
+@pytest.mark.parametrize(
+    ("reps", "parts", "user", "kernel"),
+    [
+        (((10, 1010), (10, 520)), [PART, HALF], "20.0", "30.0"),
+        # Most parts agree; a cheaper one, without a step that the others have, is not the score.
+        (((10, 520), (10, 1010), (10, 1010)), [HALF, PART, PART], "40.0", "60.0"),
+    ],
+)
+def test_counts_are_of_the_part_that_is_the_score(
+    reps: tuple[tuple[int, int], ...], parts: list[Tally], user: str, kernel: str
+) -> None:
+    (result,) = with_tallies(Transcript(1, results=(sample(0, *reps),)), parts).results
+    assert isinstance(result, Sample) and result.reps == reps
+    assert parts[score.steady(reps)][0] == 10 * float(user)
+    assert result.extra == {"stdout": "x", "counted-user": user, "counted-kernel": kernel}
+
+
+def test_parts_of_a_case_that_failed_are_nobodys() -> None:
+    results = (sample(0, (1, 9)), CaseError(1, "it crashed"), sample(2, (1, 9)))
+    first, failed, last = with_tallies(Transcript(3, results=results), [PART] * 3).results
+    assert isinstance(first, Sample) and failed == results[1]
+    assert isinstance(last, CaseError) and "a case before it failed" in last.reason
+    (short,) = with_tallies(Transcript(1, results=results[:1]), []).results
+    assert short == CaseError(0, "its counts are not whole")
+
+
+def verdict_of_tallies(tmp_path: Path) -> Verdict:
+    """Eight blocks; the variant has 40 instructions of the kernel more."""
+    case = {"suite": "unixbench", "case": "pipe"}
+    boots = []
+    for index in range(16):
+        more = 40.0 * (index % 2)
+        figures = {"counted-user": 400.0, "counted-kernel": 1000.0 + more}
+        score = 1400.0 + more
+        kept = Stored(**case, score=score, reps=((10.0, 10 * score),), extra=figures)  # type: ignore[arg-type]
+        boots.append((index // 2, ("stock", "mine")[index % 2], [kept]))
+    run = record(
+        tmp_path,
+        boots,
+        cases=(case | {"unit": UNIT, "better": "lower"},),
+        images={"stock": "a", "mine": "b"},
+        asked={"metric": "instructions"},
+        variants={"stock": {}, "mine": {}},
+        machine={"kind": "qemu"},
+    )
+    return verdict_of(run, Question.of(run.manifest()), "precision reached")
+
+
+def test_an_effect_says_what_its_operation_is_made_of(tmp_path: Path) -> None:
+    verdict = verdict_of_tallies(tmp_path)
+    (effect,) = verdict.effects
+    assert (effect.verdict, effect.exact) == ("slower", True)
+    assert [(each.figure, each.baseline_value, each.value) for each in effect.apart] == [
+        ("user", 400.0, 400.0),
+        ("kernel", 1000.0, 1040.0),
+    ]
+    assert Verdict.from_json(verdict.to_json()) == verdict
+    lines = report.text(verdict, 120).partition("an operation is made of")[2].splitlines()
+    row = next(line for line in lines if line.split()[:2] == ["mine", "pipe"])
+    assert row.split()[2:] == ["400.0", "1,040.0", "(+40.000)"]
+    assert "| 1,040.0 (+40.000) |" in exporters.markdown(verdict)
+
 
 KERNEL = Symbols((0xFFFF0000, 0xFFFF0100), ("do_pipe", "memcpy"))
 GUEST = Symbols((0x401000,), ("body",))

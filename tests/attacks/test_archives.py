@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fake_tree import make_tree
-from test_source_kinds import cache, got, site, tree
+from test_sources import cache, got, site, tree
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Tree, fetch, parse
