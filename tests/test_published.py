@@ -1,18 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""The published tables: read, checked against their own articles, and put beside today."""
+"""The published tables: read, checked against their own articles, put beside today; the page of all
+claims: asked, answered from runs, plotted, kept, and kept up to date."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from command_line import Kdyno
+from held import held
+from synthetic_run import Shape, case, make
 from test_factorial_table import factor_table, planted
+from test_memcpy_bench import bench_of as made_bench
+from test_profiles_shown import profile
 
+from benchmarks import kept as keeping
+from benchmarks import simd_candidates
 from kdyno.errors import UsageError
+from kdyno.labs.memcpy.results import to_json as bench_to_json
+from kdyno.labs.profile.record import to_json as profile_to_json
+from kdyno.labs.published import article as articles
+from kdyno.labs.published.answers import Evidence, OfRun, Row, Source, answer, collect, kept
 from kdyno.labs.published.article import (
     NO_SPREAD,
+    Ask,
     Check,
-    as_json,
     beside,
     beside_parts,
     check,
@@ -21,8 +36,12 @@ from kdyno.labs.published.article import (
     names,
     parts,
 )
+from kdyno.labs.published.page import as_json, carried, claims, page, pictures, summary
+from kdyno.paths import data_root
 from kdyno.report.show.terminal import text as shown_text
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.run import Run, write_run
+from kdyno.store.verdict import Effect, FactorEffect, FactorTable, GroupEffect, Verdict
+from kdyno.suites.catalogue import load as load_catalogue
 
 TABLE = """\
 title = "t"
@@ -38,7 +57,7 @@ def test_all_five_load_and_without_a_spread_there_is_no_verdict() -> None:
         article = load(name)
         lines, tables = list(parts(article)), article.all_tables.values()
         assert article.title and "the article's claims against its own figures" in lines
-        assert as_json(article)["claims"]
+        assert articles.as_json(article)["claims"]
         assert lines.count(NO_SPREAD) == sum(len(table.cells) > 1 for table in tables)
 
 
@@ -104,18 +123,22 @@ def test_files_that_are_no_articles(tmp_path: Path, text: str, message: str) -> 
         load_file(file)
 
 
-def effect(case: str, ratio: float) -> Effect:
-    return Effect(
-        suite="xbench", case=case, variant="64-bit", unit="Mops/s", better="higher",
-        baseline_value=1.0, value=ratio, ratio=ratio, ci=(ratio - 0.1, ratio + 0.1), blocks=9,
-        verdict="faster",
-    )  # fmt: skip
+def effect(case: str, ratio: float, **more: object) -> Effect:
+    about = {
+        "suite": "unixbench", "variant": "mine", "unit": "s", "better": "lower", "blocks": 9,
+        "baseline_value": 2.0, "value": 2.0 * ratio, "ratio": ratio, "verdict": "faster",
+        "ci": (ratio - 0.1, ratio + 0.1),
+    }  # fmt: skip
+    return Effect.model_validate({**about, "case": case, **more})
 
 
 def test_todays_effects_stand_beside_the_published_ones() -> None:
     verdict = Verdict(
         experiment="kernel-32-64", baseline="32-bit", boots={},
-        effects=(effect("cpu.gcd", 1.2), effect("thread.computation", 1.25), effect("none", 2.0)),
+        effects=tuple(
+            effect(case, ratio, suite="xbench", variant="64-bit")
+            for case, ratio in (("cpu.gcd", 1.2), ("thread.computation", 1.25), ("none", 2.0))
+        ),
     )  # fmt: skip
     article = load("snow")
     pairs = {(each.table, each.today.case): each.published for each in beside(article, verdict)}
@@ -125,7 +148,7 @@ def test_todays_effects_stand_beside_the_published_ones() -> None:
     lines = shown_text(beside_parts(article, verdict)).splitlines()
     assert any("thread.computation: 64-bit" in line and "lies in it" in line for line in lines)
     assert lines[-1].startswith(NO_SPREAD)
-    assert as_json(article, verdict)["today"][0]["published_ratio"] == pytest.approx(
+    assert articles.as_json(article, verdict)["today"][0]["published_ratio"] == pytest.approx(
         285.50 / 295.89
     )
     other = Verdict(experiment="x", baseline="b", boots={}, effects=(effect("pipe", 1.0),))
@@ -144,3 +167,386 @@ def test_effects_of_factors_stand_beside_the_cross() -> None:
     assert at_two == pytest.approx(((95.29 / 182.25) * (95.23 / 183.81)) ** 0.5)
     # preempt is not a factor of the article, so nothing at its levels is compared.
     assert not [what for what in published if "preempt" in what]
+
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = Path(__file__).parent / "golden"
+SMALL = """\
+title = "A small article"
+system = "a machine"
+[table.x]
+factors = { kernel = ["old", "new"] }
+better = "higher"
+samples = 1
+units = { pipe = "1/s" }
+figures = { pipe = [100.0, 110.0], disk = [10.0, 9.0] }
+[[check]]
+text = "pipes gain 10 %"
+figure = "pipe"
+min = 1.09
+max = 1.11
+question = "Do pipes gain?"
+carries = "The direction."
+[[check.today]]
+run = "small"
+suite = "unixbench"
+case = "case-*"
+variant = "mine"
+[[check.today]]
+run = "no-such-run"
+suite = "unixbench"
+case = "*"
+[[check]]
+text = "memcpy gains [a third]"
+figure = "disk"
+min = 1.0
+question = "Does memcpy take less time?"
+carries = "Nothing."
+[[check.today]]
+what = "profile"
+run = "small"
+function = "memcpy"
+[[check.today]]
+what = "share"
+run = "small"
+function = "memcpy"
+[[check]]
+text = "copies of some sizes are frequent"
+question = "Which sizes?"
+carries = "The sizes."
+[[check.today]]
+what = "copies"
+bytes = [64, 64]
+[[check]]
+text = "it feels faster"
+unasked = "Nobody can measure that."
+"""
+SHAPE = Shape(
+    cases=(case(0), case(2), case(1, case="whetstone-double", unit="MWIPS", control=True)),
+    variants={"mine": 1.04, "other": 1.0},
+    blocks=12,
+    question="Is it faster?",
+    experiment="small",
+)
+
+
+@pytest.fixture
+def article(tmp_path: Path) -> Path:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    return file
+
+
+def small_run(tmp_path: Path) -> Run:
+    run = make(tmp_path / "runs", SHAPE)
+    with write_run(run.path) as writer:
+        for name, part in (("stock", 1.0), ("mine", 0.7)):
+            writer.save_file(
+                f"{name}.json", profile_to_json(profile(name, part)).encode(), "profile"
+            )
+    return run
+
+
+def test_the_page_of_a_small_article(tmp_path: Path, article: Path) -> None:
+    run = small_run(tmp_path)
+    text = page([load_file(article)], collect([run.path]))
+    held(GOLDEN / "published.md", text)
+    assert "mine ÷ stock" in text and "other ÷ stock" not in text
+
+
+def test_what_is_kept_of_a_run_makes_the_same_page_and_does_not_say_whose_machine_it_was(
+    tmp_path: Path, article: Path
+) -> None:
+    run = small_run(tmp_path)
+    small = keeping.keep_run(run, tmp_path / "kept")
+    assert [path.name for path in sorted(small.iterdir())] == [
+        "manifest.json", "profile", "verdict.json",
+    ]  # fmt: skip
+    articles = [load_file(article)]
+    assert page(articles, collect([small])) == page(articles, collect([run.path]))
+    assert set(Run(small).manifest().host) <= set(keeping.HOST)
+    assert keeping.keep_run(run, tmp_path / "kept") == small
+    assert keeping.keep_run(run, tmp_path / "kept", "part").name == f"{small.name}-part"
+
+
+@pytest.mark.slow
+def test_docs_published_is_what_the_kept_runs_say() -> None:
+    articles, evidence = [load(name) for name in names()], collect(kept())
+    links = {
+        name: f"![{text}](pictures/published-{name}.svg)"
+        for name, (_, text) in pictures(articles, evidence).items()
+    }
+    try:
+        held(ROOT / "docs" / "research" / "published.md", page(articles, evidence, links))
+    except AssertionError:
+        pytest.fail(
+            "docs/research/published.md is of other runs or experiments: make it again by "
+            "`kdyno lab published -o docs/research/published.md`"
+        )
+
+
+def test_what_is_kept_names_no_place_of_the_machine() -> None:
+    paths = [path for path in (data_root() / "published" / "runs").rglob("*") if path.is_file()]
+    assert paths
+    for path in paths:
+        assert not re.search(r'"/(home|root|tmp|work)', path.read_text(encoding="utf-8")), path
+        assert path.stat().st_size < 200_000, path
+
+
+NEEDED = {
+    "effect": {"run", "suite", "case"},
+    "group": {"run", "suite", "case"},
+    "factor": {"run", "suite", "case", "factor"},
+    "profile": {"run", "function"},
+    "share": {"run", "function"},
+    "sizes": {"routine", "against"},
+    "places": set(),
+    "reasons": {"reason"},
+    "copies": {"bytes"},
+    "forms": {"job", "bytes"},
+}
+"""What is asked → what it cannot be asked without."""
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_claim_is_asked_about_or_says_why_not(name: str) -> None:
+    shipped = {path.stem for path in (ROOT / "experiments").glob("*.toml")}
+    suites = {*load_catalogue(), "*"}
+    for claim in load(name).checks:
+        request = {bool(claim.question), bool(claim.carries), bool(claim.today)}
+        assert request == {not claim.unasked}, claim.text
+        # Figures of today come from runs, never from the words.
+        assert not re.search(r"\d ?%", claim.carries), claim.text
+        for ask in claim.today:
+            assert not ask.run or ask.run in shipped, ask.run
+            assert not ask.suite or ask.suite in suites, ask.suite
+            assert ask.model_fields_set - {"what", "instead"} >= NEEDED[ask.what], claim.text
+
+
+def of_run(verdict: Verdict, day: str = "2026-11-22") -> OfRun:
+    return OfRun(Source(verdict.experiment, "a machine", day, "9 boots"), "stock", verdict, {})
+
+
+def test_the_newest_run_that_has_a_figure_answers() -> None:
+    new = of_run(Verdict(experiment="e", baseline="stock", boots={}, effects=(effect("a", 0.9),)))
+    old = of_run(
+        Verdict(
+            experiment="e", baseline="stock", boots={},
+            effects=(effect("a", 0.5), effect("b", 0.8)),
+        ),
+        "2026-11-01",
+    )  # fmt: skip
+    evidence = Evidence({"e": (new, old)})
+    ask = Ask(run="e", suite="unixbench", case="a")
+    assert answer(ask, evidence).rows[0].ratio == 0.9
+    result = answer(Ask(run="e", suite="unixbench", case="b"), evidence)
+    assert result.source == old.source
+    assert result.rows == (
+        Row("b", "mine ÷ stock", "s, less is better", "−20.0 %", 0.8, (0.7000000000000001, 0.9),
+            False, "faster"),
+    )  # fmt: skip
+
+
+def test_factors_and_groups_answer_at_the_levels_that_are_asked_for() -> None:
+    def factor(at: str | None) -> FactorEffect:
+        return FactorEffect(
+            suite="s", case="lib", unit="s", better="lower",
+            kind="conditional" if at else "main", factor="smp", level="on", reference="off",
+            other="jobs" if at else None, at=at, ratio=2.0, ci=(1.9, 2.1), blocks=9,
+            verdict="slower",
+        )  # fmt: skip
+
+    group = GroupEffect(
+        suite="s", group="memory", variant="mine", ratio=1.01, ci=(1.0, 1.02), blocks=9,
+        verdict="equivalent",
+    )  # fmt: skip
+    verdict = Verdict(
+        experiment="e", baseline="stock", boots={}, groups=(group,),
+        factors=FactorTable(
+            factors={"smp": ("off", "on"), "jobs": ("1", "4")},
+            effects=(factor(None), factor("1"), factor("4")),
+        ),
+    )  # fmt: skip
+    evidence = Evidence({"e": (of_run(verdict),)})
+    given = {"run": "e", "suite": "s", "case": "*", "factor": "smp"}
+    average = answer(Ask(what="factor", **given, other=""), evidence)
+    assert [row.compared for row in average.rows] == ["smp on ÷ off"]
+    split = answer(Ask(what="factor", **given, other="jobs"), evidence)
+    assert [row.compared for row in split.rows] == [
+        "smp on ÷ off at jobs 1", "smp on ÷ off at jobs 4",
+    ]  # fmt: skip
+    (row,) = answer(Ask(what="group", run="e", suite="s", case="mem*"), evidence).rows
+    assert (row.what, row.text, row.verdict) == ("memory", "+1.00 %", "equivalent")
+
+
+def test_what_is_missing_says_what_it_needs() -> None:
+    asks = (
+        Ask(run="hz", suite="s", case="c"), Ask(what="share", run="simd-ladder", function="f"),
+        Ask(run="nowhere", suite="s", case="c"), Ask(what="sizes", routine="a", against="b"),
+    )  # fmt: skip
+    needs = {answer(ask, Evidence()).needs for ask in asks}
+    assert needs == {
+        "a run of `experiments/hz.toml`",
+        "`kdyno profile experiments/simd-ladder.toml`",
+        "an experiment `nowhere`, which kdyno does not have yet",
+        "`kdyno lab memcpy bench --paper --json FILE`",
+    }
+
+
+def survey() -> dict[str, object]:
+    side = {
+        "flags": "avx2", "cflags": "-O3", "records": {"long": True},
+        "vectorized": {"places": 63, "loops": 83},
+        "missed": {"places": 100, "reasons": {"branches": 72, "pointers": 8}},
+    }  # fmt: skip
+    return {
+        "schema": 1, "kind": "vectorization", "source": "s", "version": "7.3", "compiler": "gcc",
+        "sides": [side],
+    }  # fmt: skip
+
+
+def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
+    forms = [
+        simd_candidates.Timing("crc32c", "scalar, tables", 64, 100.0),
+        simd_candidates.Timing("crc32c", "scalar, slow", 64, 400.0),
+        simd_candidates.Timing("crc32c", "crc32 instruction", 64, 20.0),
+    ]
+    texts = {
+        "forms": simd_candidates.as_json(forms),
+        "survey": json.dumps(survey()),
+        "bench": json.dumps(bench_to_json(made_bench())),
+        "copies": json.dumps({
+            "schema": 1, "kind": "copies", "source": "here", "cells": [
+                {"size": 64, "dst": 0, "src": 0, "calls": 3},
+                {"size": 192, "dst": 0, "src": 0, "calls": 1},
+            ],
+        }),
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / f"{name}.json").write_text(text)
+    small = keeping.keep_file(tmp_path / "survey.json", tmp_path / "kept")
+    assert small.name == "vectorization.json" and "records" not in small.read_text()
+    whole = collect(sorted(tmp_path.glob("*.json")))
+    assert collect([small]).files["vectorization"][0].value == whole.files["vectorization"][0].value
+
+    def rows_of(ask: Ask) -> list[tuple[str, str]]:
+        return [(row.what, row.text) for row in answer(ask, whole).rows]
+
+    assert rows_of(Ask(what="forms", job="crc*", bytes=[64])) == [("crc32c, 64 bytes", "−80.0 %")]
+    assert rows_of(Ask(what="places")) == [("loops in vectors", "63")]
+    assert rows_of(Ask(what="reasons", reason="*linked*")) == [
+        ("the next address comes out of memory: linked, not flat data", "8 of 100 (8.00 %)")
+    ]
+    assert rows_of(Ask(what="copies", bytes=[64, 64])) == [
+        ("copies of 64 bytes", "75.0 %"), ("copies of 64 bytes", "50.0 %"),
+    ]  # fmt: skip
+    (timed,) = answer(
+        Ask(what="sizes", routine="wide", against="fsrm", bytes=[4096, 4096]), whole
+    ).rows
+    assert timed.what == "4096 bytes" and timed.ratio is not None and timed.ratio < 1
+    assert len(whole.sources) == 4
+
+
+def test_what_is_no_evidence_is_refused_by_name(tmp_path: Path) -> None:
+    for text, each in (
+        ("{", "neither a run's folder nor JSON"),
+        ('{"kind": "cake"}', "\"kind\" is 'cake'"),
+        ('{"kind": "simd-forms", "schema": 1}', "cpu: is missing"),
+    ):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(UsageError) as error:
+            collect([tmp_path / "x.json"])
+        assert "x.json" in str(error.value) and each in str(error.value)
+
+
+@pytest.mark.slow
+def test_the_pictures_say_in_words_what_they_show() -> None:
+    times = {"1": 0.96, "2": 1.5}
+    compile_ = Verdict(
+        experiment="smp-preemption", baseline="off", boots={},
+        effects=tuple(
+            effect(f"lib@{jobs}", ratio, suite="kernel-compile")
+            for jobs, ratio in times.items()
+        ),
+    )  # fmt: skip
+    evidence = Evidence({"smp-preemption": (of_run(compile_),)})
+    result = pictures([load(name) for name in names()], evidence)
+    assert set(result) == {"jobs"}, "no bench, no curve"
+    svg, text = result["jobs"]
+    assert svg.startswith("<svg") and "var(--" not in svg
+    assert "down to 0.53 with smp ule and 4 jobs" in text
+    assert "kernel-compile/lib, a machine: up to 1.50 with mine and 2 jobs" in text
+    assert not pictures([], Evidence())
+
+
+@pytest.mark.slow
+def test_the_verb_prints_the_page_or_its_claims(kdyno: Kdyno, tmp_path: Path) -> None:
+    output = kdyno("lab", "published")
+    assert output.status == 0 and output.out.startswith("<!-- SPDX")
+    message = json.loads(kdyno("lab", "published", "--json", "-").out)
+    articles = [load(name) for name in names()]
+    assert message == json.loads(json.dumps(as_json(articles, collect(kept()))))
+    target = tmp_path / "page.md"
+    assert kdyno("lab", "published", "-o", str(target)).status == 0
+    for link in re.findall(r"\]\((pictures/[^)]+)\)", target.read_text()):
+        assert (tmp_path / link).is_file()
+    assert kdyno("lab", "published", "no-such-run").status == 2
+
+
+def row(case: str, ratio: float, unit: str = "u", **more: Any) -> Row:
+    return Row(case, "x", unit, "", ratio, **more)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "says"),
+    [
+        (("faster", "faster", "inconclusive"), "faster", "carried today"),
+        (("slower", "equivalent"), "faster", "not carried"),
+        (("faster", "slower"), "faster", "differs"),
+        (("faster ≈", "equivalent"), "equivalent", "carried today"),
+        (("inconclusive",), "faster", "undecided"),
+        (("faster",), "", ""),
+        (("",), "faster", ""),
+    ],
+)
+def test_a_claim_has_one_short_answer(words: tuple[str, ...], expected: str, says: str) -> None:
+    rows = [
+        row("a", 1.1, verdict=word.removesuffix(" ≈"), equivalent_too=word.endswith("≈"))
+        for word in words
+    ]
+    control = row("dhry2reg (control)", 1.0, verdict="equivalent")
+    assert carried(expected, [*rows, control] if says else rows) == says
+
+
+def test_a_run_of_another_question_is_no_answer() -> None:
+    """Its kernels differ in other things than the article's did."""
+    total = GroupEffect(
+        suite="xbench", group="total", variant="size", ratio=0.99, ci=(0.98, 1.0), blocks=9,
+        verdict="equivalent",
+    )  # fmt: skip
+    xbench = Verdict(experiment="xbench", baseline="speed", boots={}, groups=(total,))
+    article = load("snow")
+    own = next(check for check in article.checks if check.text.startswith("XBench as a whole"))
+    changed = {"run": "xbench", "instead": "one kernel for size", "variant": "*"}
+    request = own.model_copy(update={"today": [own.today[0].model_copy(update=changed)]})
+    article = article.model_copy(update={"checks": [request]})
+    results = {
+        claim.check.text: claim
+        for claim in claims(article, Evidence({"xbench": (of_run(xbench),)}))
+    }
+    claim = results["XBench as a whole: 122.67 to 127.31"]
+    assert claim.by_source and claim.today == "not asked"
+    text = page([article], Evidence({"xbench": (of_run(xbench),)}))
+    assert text.index("no answer to it:** one kernel for size") < text.index("|  | size")
+
+
+def test_a_summary_counts_verdicts_and_says_how_far_figures_go() -> None:
+    rows = [
+        row("a", 1.1, verdict="faster"),
+        row("b", 0.98, verdict="inconclusive"),
+        row("c", 1.02, verdict="faster"),
+    ]
+    assert summary(rows) == "2 faster, 1 undecided (2.00 % worse to 10.0 % better)"
+    times = [row("a", 2.28, "s, less is better"), row("b", 1.02, "KB/s")]
+    assert summary(times) == "128 % worse to 2.00 % better"
+    assert summary([Row("loops", "avx2", "places", "63")]) == "loops: 63 places"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""QEMU as a machine, without a kernel: command lines, first files, refusals, its monitor."""
+"""QEMU as a machine, without a kernel: command lines, first files, refusals, its monitor; which
+memcpy a native kernel has, chosen by the features that it sees."""
 
 from __future__ import annotations
 
@@ -8,9 +9,8 @@ import hashlib
 import json
 import os
 import socket
-import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
@@ -19,15 +19,19 @@ import pytest
 from kdyno import sandbox
 from kdyno.command import Finished
 from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Variant
 from kdyno.kernels import cpu
 from kdyno.kernels.image import Image
-from kdyno.machines import emulator, qemu
+from kdyno.kernels.recipe import recipe_of
+from kdyno.kernels.routines.routine import of_variant
+from kdyno.kernels.source import Tree
+from kdyno.machines import emulator, guest, qemu
 from kdyno.machines.cpus import Placement, place
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.guest import Ground
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Method, Outcome, Setup
+from kdyno.machines.machine import Method, Outcome, Plan, Setup
 from kdyno.machines.process import (
     Command,
     Dialogue,
@@ -39,10 +43,15 @@ from kdyno.machines.process import (
     ProcessSession,
 )
 from kdyno.machines.qemu import Chance, Places, Qemu, QemuBoot, archive
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.sandbox import system
+from kdyno.store.boot import BootHost
+from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
+from kdyno.suites.protocol import Hello, Nonsense, Transcript, read
 
 EMULATOR = Emulator("/usr/bin/qemu-system-x86_64", "7.2.22")
+TIMED, COUNTED = Method("time"), Method("instructions")
 
 
 def request(way: Way = "count", **more: object) -> QemuBoot:
@@ -92,10 +101,6 @@ def test_each_way_has_its_clock_and_its_cpu(
     assert {option: after(line, option)[-1] for option in options} == options
     own = set(after(line, "-append")[0].split())
     assert kernel <= own and not absent & (own | {*line})
-
-
-def test_a_slow_cpu_is_known_by_its_name() -> None:
-    assert EMULATOR.described("icount") == "QEMU 7.2.22, qemu64, icount of 16 ns"
 
 
 def test_a_counter_that_does_not_always_go_alike_is_no_clock(
@@ -193,9 +198,31 @@ def test_the_first_files_are_the_same_bytes_for_the_same_content() -> None:
     )
     assert result.startswith(b"070701" + b"00000001" + b"000041ED")
     assert len(result) % 4 == 0 and result.count(b"070701") == 4
-    assert qemu.first_files(b"p", b"job", Chance.of(3)) == qemu.first_files(
-        b"p", b"job", Chance.of(3)
-    )
+    first, again = (qemu.first_files(b"p", b"job", Chance.of(3)) for _ in range(2))
+    assert first == again
+
+
+Machines = Callable[..., Qemu]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machines:
+    """In a folder, for these variants, of one image."""
+
+    def build(
+        folder: Path,
+        *variants: Variant,
+        method: Method = COUNTED,
+        program: str = EMULATOR.program,
+    ) -> Qemu:
+        monkeypatch.setattr(emulator, "find", lambda: Emulator(program, EMULATOR.version))
+        monkeypatch.setattr(guest, "guest_program", lambda _cache, _bits: folder / "guest")
+        (folder / "config").touch()
+        named = {variant.name: variant for variant in variants}
+        images = dict.fromkeys(named, Image("d", folder, "x86_64", 64, "7.3", {}))
+        return Qemu(Setup(named, images, place(1), 256 << 20, None, 1, folder, method))
+
+    return build
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, text: str, status: int = 0) -> None:
@@ -215,6 +242,7 @@ def test_an_emulator_is_known_by_its_version(monkeypatch: pytest.MonkeyPatch) ->
     answering(monkeypatch, "QEMU emulator version 10.0.3 (Debian 1:10.0.3+ds-0+deb13u1~bpo12+1)\n")
     assert emulator.find().version == "10.0.3" and emulator.missing() is None
     assert emulator.find().described("count") == "QEMU 10.0.3, qemu64, count"
+    assert EMULATOR.described("icount") == "QEMU 7.2.22, qemu64, icount of 16 ns"
     answering(monkeypatch, "QEMU emulator version 6.2.0\n")
     with pytest.raises(ToolError, match=r"is version 6\.2\.0; kdyno needs 7.2 or later"):
         emulator.find()
@@ -269,21 +297,18 @@ def test_emulated_seconds_are_taken_only_when_asked_for(
 
 
 def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    machine: Machines, tmp_path: Path
 ) -> None:
-    answering(monkeypatch, "QEMU emulator version 7.2.22\n")
-    placement = Placement(frozenset((1,)), frozenset((0,)))
-    setup = Setup({}, {}, placement, 1 << 28, None, 1, tmp_path, Method("time", "tcg"))
-    (flag,) = Qemu(setup).caveats()
+    (flag,) = machine(tmp_path, method=Method("time", "tcg")).caveats()
     assert flag.kind == "emulated-time"
     assert flag.text.startswith("seconds of an emulated CPU (QEMU 7.2.22, qemu64, tcg), as was ")
-    slow = Qemu(dataclasses.replace(setup, method=Method("time", "icount")))
+    slow = machine(tmp_path, method=Method("time", "icount"))
     assert slow.can.turns == "a count is the same whatever else the machine does"
-    for machine, kind, text in (
+    for one, kind, text in (
         (slow, "emulated-time", "what a scheduler decides"),
-        (Qemu(dataclasses.replace(setup, method=Method("instructions"))), "machine", "the length"),
+        (machine(tmp_path), "machine", "the length"),
     ):
-        (flag,) = machine.caveats()
+        (flag,) = one.caveats()
         assert flag.kind == kind and text in flag.text
 
 
@@ -301,7 +326,6 @@ def test_a_qemu_in_an_odd_place_is_seen_with_what_it_was_installed_with(tmp_path
     assert str(program) in argv
 
 
-TIMED = Method("time")
 GREETING = {
     "QMP": {
         "version": {
@@ -353,31 +377,6 @@ def test_roots_sandbox_is_told_that_the_device_is_closed_to_it(
     KINDS["qemu"].check(TIMED)
 
 
-def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:
-    """With a QEMU that is this shell script, started as the machine starts the real one."""
-    program = folder / "qemu"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    guest = folder / "guest"  # in the place of the supervisor: `guest supervise … -- COMMAND`
-    guest.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
-    for file in (program, guest):
-        file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr("kdyno.machines.guest.guest_program", lambda _cache, _bits: guest)
-    (folder / "config").touch()
-    image = Image("d", folder, "x86_64", 64, "7.3", {})
-    sandbox.waive()
-    setup = Setup(
-        {"stock": Variant("stock", "", "x86_64")},
-        {"stock": image},
-        place(1),
-        256 << 20,
-        None,
-        1,
-        folder,
-        TIMED,
-    )
-    return Qemu(setup)
-
-
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -386,10 +385,25 @@ def machine(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Qemu:
     ],
 )
 def test_a_kvm_that_does_not_work_is_given_up_with_the_reason(
-    device: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
+    device: Path,
+    machine: Machines,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    words: str,
 ) -> None:
+    """QEMU is a shell script, started as the machine starts the real one."""
     monkeypatch.setattr(qemu, "_PROBE_S", 0.2 if "sleep" in script else 20.0)
-    qemu_machine = machine(tmp_path, script, monkeypatch)
+    for name, text in (
+        ("qemu", script),
+        # In the place of the supervisor: `guest supervise … -- COMMAND`.
+        ("guest", 'while [ "$1" != -- ]; do shift; done\nshift\nexec "$@"'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o700)
+    sandbox.waive()
+    variant = Variant("stock", "", "x86_64")
+    qemu_machine = machine(tmp_path, variant, method=TIMED, program=str(tmp_path / "qemu"))
     with pytest.raises(ToolError, match=f"needs KVM: stock did not boot under it: {words}"):
         qemu_machine.probe(lambda _text: None)
     qemu_machine.close()
@@ -509,3 +523,81 @@ def test_a_guest_whose_monitor_does_not_answer_is_ended(stack: ExitStack) -> Non
         assert guest.ended
         ended = guest.close()
     assert isinstance(ended, Ended) and ended.stopped == "no-answer"
+
+
+TEXT = """
+name = "copies"
+question = "?"
+baseline = "stock"
+[kernel]
+source = "debian:linux-source-7.3"
+config = ["bench"]
+[variant.stock]
+[variant.erms]
+memcpy = "erms"
+[variant.plain]
+memcpy = ["plain", "avx2"]
+[machine]
+kind = "qemu"
+[[suite]]
+name = "unixbench"
+cases = ["pipe"]
+"""
+
+
+VARIANTS = parse(TEXT, "copies.toml", Path.cwd(), vocabulary(load())).variants
+
+
+def test_features_are_cleared_on_the_command_line_of_the_same_image(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert [variant.memcpy for variant in VARIANTS] == [None, "erms", "plain"]
+    assert [of_variant(variant.memcpy, variant.routines) for variant in VARIANTS] == [()] * 3
+    boots: list[QemuBoot] = []
+    opener = machine(tmp_path, *VARIANTS)
+    monkeypatch.setattr(qemu, "start", lambda request, *_: boots.append(request))
+    for variant in VARIANTS:
+        opener.open(Plan(variant.name, Job(), cmdline="quiet"))
+    assert [boot.cmdline.split() for boot in boots] == [
+        ["quiet"], ["clearcpuid=fsrm", "quiet"], ["clearcpuid=fsrm,erms", "quiet"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", ["um", "i386"])
+def test_a_kernel_that_does_not_choose_cannot_be_told_to(arch: str, tmp_path: Path) -> None:
+    variant = Variant("mine", "", arch=arch, memcpy="plain")
+    with pytest.raises(UsageError, match=f"for arch 'x86_64', whose kernels .*arch '{arch}' does"):
+        recipe_of(variant, Tree(tmp_path, "d", "linux", "7.3"))
+
+
+def hello(**more: object) -> Hello:
+    about = {"release": "7.3", "machine": "x86_64", "word_bits": 64, "cpus": 1, "mem_kb": 1}
+    record = read({"t": "hello", "protocol": 1, "mono_ns": 1, **about, **more})
+    assert isinstance(record, Hello)
+    return record
+
+
+def test_what_the_booted_kernels_chose_stands_beside_the_verdict(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for odd in (1, "x" * 4000):
+        with pytest.raises(Nonsense, match="copies: Input should be 'fsrm', 'erms', 'plain'"):
+            hello(copies=odd)
+    copies = {"stock": "fsrm", "erms": "erms", "plain": "plain", "built": "fsrm"}
+    built = Variant("built", "", arch="x86_64", memcpy="overlap-general")
+    prober = machine(tmp_path, *VARIANTS, built)
+
+    def probed(plan: Plan, _clock: object) -> Outcome:
+        transcript = Transcript(cases=0, hello=hello(copies=copies[plan.variant]))
+        return Outcome(BootHost(status="ok"), transcript, b"", ())
+
+    monkeypatch.setattr(Qemu, "open", lambda _self, plan, limit_s: plan)
+    monkeypatch.setattr(qemu, "run_to_end", probed)
+    assert "memcpy here" not in prober.caveats()[0].text
+    prober.probe(lambda _text: None)
+    caveat = "; memcpy here: stock fsrm, erms erms, plain plain, built overlap-general"
+    assert prober.caveats()[0].text.endswith(caveat)
+    copies |= dict.fromkeys(copies, "plain")
+    alone = machine(tmp_path, Variant("stock", "", arch="x86_64"))
+    alone.probe(lambda _text: None)
+    assert alone.caveats()[0].text.endswith("; memcpy here: plain")

@@ -1,53 +1,61 @@
 # SPDX-License-Identifier: MIT
-"""A run that compares nothing, and long runs, in the formats that carry them."""
+"""Figures in the formats that carry them: of a run that compares nothing, of long runs, beside an
+effect, and of verdicts that no run ever made."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+import re
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from xml.etree import ElementTree as xml
 
-from command_line import SLOWER, UNDECIDED, effect, verdict
+import pytest
+from command_line import FASTER, SLOWER, UNDECIDED, Kdyno, effect, stored, verdict
+from site_runs import evidence_of
+from synthetic_run import DEMO, make
+from test_html import Page
 from test_report_gate import level
+from test_report_sentence import one
 
+from kdyno import labs
 from kdyno.report import exporters
 from kdyno.report.evidence import Evidence
+from kdyno.report.page import builds_section
+from kdyno.report.scores import values_of
 from kdyno.report.sentence import worded
 from kdyno.report.terminal import text
 from kdyno.store.manifest import Manifest
 from kdyno.store.verdict import CaseValue, FactorTable, Flag, Verdict
 
 FIGURE = CaseValue(
-    suite="sysbench",
-    case="cpu",
-    unit="events/s",
-    better="higher",
-    value=1234.5,
-    ci=(1200.0, 1300.0),
-    repetitions=9,
-)
+    suite="sysbench", case="cpu", unit="events/s", better="higher", value=1234.5,
+    ci=(1200.0, 1300.0), repetitions=9,
+)  # fmt: skip
 NONE = CaseValue(
-    suite="hackbench",
-    case="groups|1",
-    unit="s",
-    better="lower",
-    value=None,
-    repetitions=0,
+    suite="hackbench", case="groups|1", unit="s", better="lower", value=None, repetitions=0,
     reason="skip: hackbench is missing",
-)
+)  # fmt: skip
 HOST = Verdict(
-    experiment="host",
-    baseline="running",
-    boots={"running": 1},
-    values=(FIGURE, NONE),
+    experiment="host", baseline="running", boots={"running": 1}, values=(FIGURE, NONE),
     answer="Two cases.",
-)
+)  # fmt: skip
 
 
-def test_values_in_markdown() -> None:
-    text = exporters.markdown(HOST)
-    assert "| sysbench/cpu | 1234 events/s | 1200 … 1300 | 9 |" in text
-    assert "hackbench/groups\\|1 (lower is better) | no figure: skip: hackbench is missing" in text
+def test_values_in_markdown_csv_and_junit() -> None:
+    content = exporters.markdown(HOST)
+    assert "| sysbench/cpu | 1234 events/s | 1200 … 1300 | 9 |" in content
+    assert "groups\\|1 (lower is better) | no figure: skip: hackbench is missing" in content
+    first, second = csv.DictReader(io.StringIO(exporters.csv(Evidence(HOST))))
+    assert (first["case"], first["value"], first["value_low"]) == ("cpu", "1234.5", "1200.0")
+    assert (first["verdict"], first["blocks"]) == ("", "9")
+    assert (second["value"], second["reason"]) == ("", "skip: hackbench is missing")
+    root = xml.fromstring(exporters.junit(HOST))
+    assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("2", "1", "0")
 
 
 def test_a_kernel_that_was_booted_alone_is_not_the_one_that_runs_here() -> None:
@@ -78,18 +86,6 @@ def test_what_a_variant_that_failed_gave_before_is_not_called_no_figure() -> Non
     content = text(verdict(late, never, failed={"mine": "panic"}), 100)
     assert "no figure  unixbench/syscall in mine: panic" in content
     assert "unixbench/pipe in mine" not in content
-
-
-def test_values_in_csv() -> None:
-    first, second = csv.DictReader(io.StringIO(exporters.csv(Evidence(HOST))))
-    assert (first["case"], first["value"], first["value_low"]) == ("cpu", "1234.5", "1200.0")
-    assert (first["verdict"], first["blocks"]) == ("", "9")
-    assert (second["value"], second["reason"]) == ("", "skip: hackbench is missing")
-
-
-def test_values_in_junit() -> None:
-    root = xml.fromstring(exporters.junit(HOST))
-    assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("2", "1", "0")
 
 
 def test_factors_in_junit_follow_the_gate() -> None:
@@ -125,11 +121,134 @@ def test_a_long_summary_says_what_changed_and_folds_the_rest() -> None:
     before, after = folded.split("<details><summary>Conditions and method</summary>")
     assert "control-moved" in before and "measured under UML" in after
     assert text.count("<details>") == text.count("</details>") == 2
-
-
-def test_a_long_summary_without_a_change_says_so() -> None:
-    many = [effect(f"case-{number}", "equivalent", 1.0) for number in range(20)]
     assert "\n\nNothing is faster or slower by more than" in exporters.markdown(verdict(*many))
     tiny = effect("tiny", "slower", 0.999, equivalent_too=True)
     content = exporters.markdown(verdict(*many, tiny, UNDECIDED))
     assert "Nothing was found faster or slower by more than does not matter; 1 of 22" in content
+
+
+DRIFTED = one("pipe", 0.996, "slower", baseline_value=37.5, value=38.61, equivalent_too=True)
+"""The medians by themselves are 2.96 % apart: the baseline's boots met another machine."""
+WHOLE = Verdict(
+    experiment="x", baseline="stock", boots={"stock": 20, "mine": 20}, effects=(DRIFTED,)
+)
+PLACES = ("terminal", "html", "markdown", "csv", "junit", "json")
+
+
+@cache
+def rendered(place: str) -> str:
+    if place == "terminal":
+        return text(WHOLE, 160)
+    return str(exporters.exporters()[place].export(Evidence(WHOLE)))
+
+
+def test_old_columns_stay_and_the_new_one_stands_beside_them() -> None:
+    head, row = (line.split(",") for line in rendered("csv").splitlines())
+    result = dict(zip(head, row, strict=True))
+    assert (result["baseline_value"], result["value"]) == ("37.5", "38.61")
+    assert float(result["paired_value"]) == pytest.approx(37.35)
+    (effect,) = json.loads(rendered("json"))["effects"]
+    assert (effect["baseline_value"], effect["value"]) == (37.5, 38.61)
+    assert effect["paired_value"] == pytest.approx(37.35)
+    assert Verdict.from_json(rendered("json")) == WHOLE
+    assert values_of(WHOLE)["mine"]["u", "pipe"] == pytest.approx(37.35)
+    lone = DRIFTED.model_copy(update={"ratio": None})
+    assert lone.paired_value is None and "38.61" in text(
+        WHOLE.model_copy(update={"effects": (lone,)}), 160
+    )
+
+
+def test_counts_more_or_less_are_those_of_the_effect() -> None:
+    unit = {"unit": "instructions/operation", "better": "lower"}
+    row = one("pipe", 1.01, "slower", baseline_value=1000.0, value=1200.0, **unit)
+    assert "+10.000" in text(WHOLE.model_copy(update={"effects": (row,)}), 160)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_real_difference_that_is_too_small_keeps_its_word(place: str) -> None:
+    """``slower``, with its mark: nowhere equivalent, nowhere a failure. The value is the baseline's
+    times the effect, where there is no column of its own for that."""
+    content = rendered(place)
+    if place not in ("csv", "json"):
+        assert "37.5" in content and "37.35" in content and "38.6" not in content
+    if place == "html":
+        assert "slower than stock by too little to matter" in Page(content).texts["p"]
+    for title in ("Equivalent means", "equivalent_too", '"equivalent": 0.01'):
+        content = content.replace(title, "")
+    assert "slower" in content
+    if place in ("terminal", "markdown", "junit", "json"):
+        assert "equivalent" not in content
+    if place in ("terminal", "junit"):
+        assert "slower ≈" in content
+    assert "<failure" not in content
+
+
+def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
+    run = make(tmp_path, replace(DEMO, blocks=6))
+    whole = evidence_of(run)
+    shutil.rmtree(run.path / "images")
+    evidence = evidence_of(run)
+    assert builds_section(whole) is not None and builds_section(evidence) is None
+
+
+def test_help_names_every_format(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    page = kdyno("report", "--help").out
+    named = exporters.exporters(labs.formats())
+    assert [name for name in named if not re.search(rf"\b{name}\b", page)] == []
+
+
+FORMATS = ("html", "markdown", "csv", "junit", "json")
+SHOWN = ((), ("--scoring", "unixbench"), *(("-f", each) for each in FORMATS))
+
+
+def changed(run: Path, in_effects: dict[str, object], **values: object) -> None:
+    """The run's verdict gets these values, and every effect in it."""
+    file = run / "verdict.json"
+    data = json.loads(file.read_text()) | values
+    data["effects"] = [each | in_effects for each in data["effects"]]
+    file.write_text(json.dumps(data))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", SHOWN, ids=lambda words: words[-1] if words else "table")
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"baseline_value": 0},
+        {"value": 0, "baseline_value": -0.0},
+        {"ratio": 1e308},
+        {"ratio": 0},
+        {"ratio": -3.0, "ci": [-4.0, 5e-324]},
+        {"ci": [0.9, 1e308]},
+        {"ci": [5e-324, 1e308], "ci_raw": [-1e308, 1e308]},
+    ],
+    ids=str,
+)
+def test_a_figure_that_is_none_is_absent(
+    kdyno: Kdyno, tmp_path: Path, words: tuple[str, ...], values: dict[str, object]
+) -> None:
+    run = stored(tmp_path / "runs", verdict(FASTER, SLOWER))
+    changed(run, values)
+    output = kdyno("report", run.name, *words)
+    assert (output.status, output.err) == (0, "")
+    assert "pipe" in output.out
+
+
+def test_what_is_absent_is_null(tmp_path: Path) -> None:
+    run = stored(tmp_path, verdict(FASTER))
+    changed(run, {"baseline_value": 0, "ratio": 1e308, "ci": [0.9, 1e308], "noise_floor": -1.0})
+    odd = Verdict.from_json((run / "verdict.json").read_bytes()).effects[0]
+    assert (odd.baseline_value, odd.ratio, odd.ci, odd.noise_floor) == (None,) * 4
+    assert odd.value == 1050.0
+
+
+@pytest.mark.parametrize("key", ["equivalent", "precision", "confidence"])
+@pytest.mark.parametrize("value", [1e308, -1.0, float("nan")])
+def test_a_margin_that_is_none_is_refused(
+    kdyno: Kdyno, tmp_path: Path, key: str, value: float
+) -> None:
+    run = stored(tmp_path / "runs", verdict(FASTER))
+    changed(run, {}, **{key: value})
+    output = kdyno("report", run.name, "-f", "html")
+    assert output.status == 2 and f"verdict.json: is not a verdict: {key}: " in output.err

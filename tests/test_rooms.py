@@ -181,18 +181,6 @@ def test_a_name_is_a_noun_of_the_field() -> None:
     assert {*bound_names(ast.parse(text))} == NO_NOUNS - {"said", "known"}
 
 
-def test_every_case_says_what_it_is() -> None:
-    from kdyno.suites.catalogue import load
-
-    suites = load()
-    assert suites
-    for suite in suites.values():
-        assert suite.help and suite.cases, suite.name
-        for case in suite.cases:
-            assert case.unit and case.help, f"{suite.name}/{case.name}"
-            assert case.better in ("higher", "lower"), f"{suite.name}/{case.name}"
-
-
 def test_the_list_of_verbs_has_the_first_line_of_each_help() -> None:
     for name, (_module, help) in {**VERBS, **LAB}.items():
         own = verbs().get(name) or verbs().get(f"lab {name}")

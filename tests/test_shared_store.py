@@ -170,6 +170,7 @@ def test_which_runs(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPa
         (Wanted(experiment="1___*"), []),
     ):
         assert [fact.name for fact in reversed(shared.listed(wanted))] == expected, wanted
+        assert [entry.name for entry in entries(tmp_path / "runs", wanted)] == expected, wanted
     assert shared.find(names[0]).name == names[0]
     with pytest.raises(UsageError, match="several runs match"):
         shared.find("nightly")

@@ -197,19 +197,6 @@ def test_the_index_of_an_earlier_kdyno_is_made_again(tmp_path: Path) -> None:
         assert base.execute("SELECT name FROM runs").fetchall() == [(run.name,)]
 
 
-def test_an_index_finds_runs_by_case_kernel_and_cpu(tmp_path: Path) -> None:
-    first = small(tmp_path, 0, version="7.3.0-rc1").name
-    second = small(tmp_path, 1, version="7.4.0", cpu="Another CPU").name
-    for wanted, names in (
-        (Wanted(kernel="v7.3*"), [first]),
-        (Wanted(cpu="another*"), [second]),
-        (Wanted(case="unixbench/pipe"), [first, second]),
-        (Wanted(case="unixbench/nothing"), []),
-        (Wanted(limit=1), [second]),
-    ):
-        assert [entry.name for entry in entries(tmp_path, wanted)] == names
-
-
 PASSWORD = "holds a password; take it out.*pgpass"
 
 

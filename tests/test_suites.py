@@ -86,7 +86,7 @@ def test_packaged_suites_are_complete() -> None:
                 "apachebench", "kernel-compile"}  # fmt: skip
     assert set(SUITES) >= {"unixbench", "run", *programs}
     for name, suite in SUITES.items():
-        assert suite.path is not None and suite.path.stem == name
+        assert suite.path is not None and suite.path.stem == name and suite.help and suite.cases
         for case in suite.cases:
             assert case.help and case.unit and case.bench in benches, case
             assert case.better in ("higher", "lower")

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 from xml.etree import ElementTree
 
+import pyarrow.parquet
 import pytest
 from command_line import Kdyno, effect, stored, verdict
 from site_runs import evidence_of, small
@@ -37,14 +38,14 @@ def cases(number: int) -> list[CaseInfo]:
     return [CaseInfo(suite="many", case=name, unit="loops/s", better="higher") for name in names]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdyno.report.groups.MOST_SHOWN", MOST)
     monkeypatch.setattr("kdyno.report.site.history.MOST_SHOWN", MOST)
 
 
 @pytest.fixture
-def run(few: None, tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> Run:
     return small(tmp_path / "runs", cases=cases(NUMBER), blocks=4)
 
 
@@ -58,7 +59,7 @@ def test_people_are_shown_the_first_and_told_so(
     assert "case-00005" in output.out and LAST not in output.out
 
 
-def test_the_answer_and_the_gate_are_of_all(kdyno: Kdyno, few: None, tmp_path: Path) -> None:
+def test_the_answer_and_the_gate_are_of_all(kdyno: Kdyno, tmp_path: Path) -> None:
     equal = [effect(f"case-{at}", "faster", 1.05) for at in range(MOST)]
     run = stored(tmp_path / "runs", verdict(*equal, effect("the-last", "slower", 0.5)))
     for words in ((), ("-f", "markdown"), ("-f", "csv")):
@@ -83,16 +84,17 @@ def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
     assert [case.case for case in cut.cases] == [f"case-{at:05d}" for at in range(MOST)]
     assert len(cut.points) == 2 * MOST
     assert evidence.cut() is not evidence and cut.cut() is not evidence
+    whole = evidence_of(small(run.path.parent, 1, cases=cases(2), blocks=2))
+    assert whole.cut() is whole
 
 
-def test_what_is_not_too_much_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = small(tmp_path, cases=cases(2), blocks=2)
-    evidence = evidence_of(run)
-    assert evidence.cut() is evidence
-
-
-@pytest.mark.parametrize("format", ["csv", "json", "junit", "benchstat"])
-def test_a_program_gets_all(kdyno: Kdyno, run: Run, format: str) -> None:
+@pytest.mark.parametrize("format", ["csv", "json", "junit", "benchstat", "parquet"])
+def test_a_program_gets_all(kdyno: Kdyno, run: Run, tmp_path: Path, format: str) -> None:
+    if format == "parquet":
+        assert kdyno("report", run.name, "-o", tmp_path / "x.parquet").status == 0
+        column = pyarrow.parquet.read_table(tmp_path / "x.parquet")["case"].to_pylist()
+        assert len(set(column)) == NUMBER
+        return
     output = kdyno("report", run.name, "-f", format)
     assert output.status == 0
     assert all(f"{at:05d}" in output.out for at in range(NUMBER))
@@ -103,15 +105,7 @@ def test_a_program_gets_all(kdyno: Kdyno, run: Run, format: str) -> None:
         assert len(json.loads(output.out)["effects"]) == NUMBER
 
 
-def test_parquet_has_all(kdyno: Kdyno, run: Run, tmp_path: Path) -> None:
-    import pyarrow.parquet
-
-    file = tmp_path / "x.parquet"
-    assert kdyno("report", run.name, "-o", file).status == 0
-    assert len(set(pyarrow.parquet.read_table(file)["case"].to_pylist())) == NUMBER
-
-
-def test_a_comparison_is_shown_like_a_run(kdyno: Kdyno, run: Run, few: None) -> None:
+def test_a_comparison_is_shown_like_a_run(kdyno: Kdyno, run: Run) -> None:
     other = small(run.path.parent, 1, cases=cases(NUMBER), blocks=4)
     output = kdyno("compare", run.name, other.name)
     assert output.status == 0 and TOLD in " ".join(output.out.split())
@@ -120,7 +114,7 @@ def test_a_comparison_is_shown_like_a_run(kdyno: Kdyno, run: Run, few: None) -> 
     assert output.out.count(LAST) == 1
 
 
-def test_figures_that_compare_nothing(kdyno: Kdyno, few: None, tmp_path: Path) -> None:
+def test_figures_that_compare_nothing(kdyno: Kdyno, tmp_path: Path) -> None:
     given = {"unit": "loops/s", "better": "higher", "value": 1.0, "repetitions": 9}
     values = [CaseValue(suite="many", case=case.case, **given) for case in cases(NUMBER)]
     run = stored(tmp_path / "runs", verdict(values=values, boots={"stock": 1}))
@@ -130,9 +124,7 @@ def test_figures_that_compare_nothing(kdyno: Kdyno, few: None, tmp_path: Path) -
         assert LAST not in output.out
 
 
-def test_a_site_shows_the_first_series_and_those_that_changed(
-    few: None, run: Run, tmp_path: Path
-) -> None:
+def test_a_site_shows_the_first_series_and_those_that_changed(run: Run, tmp_path: Path) -> None:
     runs = run.path.parent
     for day in range(1, 3):
         small(runs, day, cases=cases(NUMBER), blocks=4)
@@ -158,9 +150,7 @@ def test_a_site_shows_the_first_series_and_those_that_changed(
     assert "These are" not in other
 
 
-def test_of_very_many_variants_the_first_have_charts(
-    few: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_of_very_many_variants_the_first_have_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdyno.report.groups.MOST_CHARTS", 2)
     text = page(Evidence(scattered(4)))
     assert text.count('<figure class="effects">') == 2
@@ -222,18 +212,13 @@ def scattered(number: int) -> Verdict:
 
 def many(number: int) -> Verdict:
     words = (("faster", 1.05), ("slower", 0.95), ("equivalent", 1.0), ("inconclusive", 1.0))
-    effects = [effect(f"case-{at:05d}", *words[at % 4]) for at in range(number)]
-    return verdict(*effects)
-
-
-def table(judged: Verdict) -> object:
-    return show(judged, io.StringIO())
+    return verdict(*(effect(f"case-{at:05d}", *words[at % 4]) for at in range(number)))
 
 
 PICTURES = ("png", "svg", "folded")
 """Of the same drawings as the page, or of no effects at all."""
 FORMATS: dict[str, Callable[[Verdict], object]] = {
-    "table": table,
+    "table": lambda judged: show(judged, io.StringIO()),
     **{name: exporter.export for name, exporter in exporters().items() if name not in PICTURES},
 }
 
@@ -242,13 +227,12 @@ FORMATS: dict[str, Callable[[Verdict], object]] = {
 @pytest.mark.parametrize("verdict_of", [many, scattered])
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_work_grows_with_the_number_of_effects(
-    few: None, format: str, verdict_of: Callable[[int], Verdict], monkeypatch: pytest.MonkeyPatch
+    format: str, verdict_of: Callable[[int], Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kdyno.report.groups.MOST_CHARTS", 1)
     work = FORMATS[format]
     work(verdict_of(MOST + 1))  # what is done once only is done
-    step = 100
-    results = [verdict_of(n * step) for n in (1, 2, 3)]
+    results = [verdict_of(number) for number in (100, 200, 300)]
     counts = [lines_run(lambda each=each: work(each)) for each in results]  # type: ignore[misc]
     # One line for each pair of effects would make this 20,000.
     bend = counts[2] - 2 * counts[1] + counts[0]

@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""Reading what compilers say of loops: real records of a small file, and damaged ones."""
+"""What compilers say of loops: real records of a small file, and damaged ones; surveys of a toy
+kernel: built, kept beside the image, joined with a profile, verb."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import subprocess
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import Kdyno
 from hypothesis import given
 from hypothesis import strategies as st
+from test_docs_examples import examples
+from toy_kernel import OBJECTS, Toy, variant
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.compiler import identify
-from kdyno.labs.vectorize import loops
+from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
+from kdyno.labs.profile.record import to_json as profile_json
+from kdyno.labs.published.article import load
+from kdyno.labs.vectorize import loops, verb
 from kdyno.labs.vectorize import survey as surveys
 from kdyno.labs.vectorize.loops import (
     FLAGS,
@@ -24,13 +32,17 @@ from kdyno.labs.vectorize.loops import (
     REASONS,
     Code,
     Loop,
+    ObjectRecord,
     Records,
     checked,
     parse_code,
     read_object,
     reason_of,
 )
-from kdyno.labs.vectorize.survey import KNOWN, FlagSet, flag_set, flag_sets
+from kdyno.labs.vectorize.survey import KNOWN, FlagSet, Side, Survey, flag_set, flag_sets, join
+from kdyno.labs.vectorize.verb import page
+from kdyno.report.show import terminal
+from kdyno.report.show.grid import of_rows
 
 SOURCE = """\
 void clear(int *a, int n) { for (int i = 0; i < n; i++) a[i] = 0; }
@@ -208,3 +220,222 @@ def test_a_survey_that_is_none_is_refused(tmp_path: Path) -> None:
             surveys.survey_of_file(file)
     with pytest.raises(UsageError, match="no optimisation record below it"):
         surveys.survey_of_folder(tmp_path)
+
+
+SORT = """\
+int steps[1024], others[1024];
+struct step { struct step *next; int length; };
+int toy_sort(void)
+{
+	for (int i = 0; i < 1024; i++)
+		steps[i] += others[i];
+	return steps[7];
+}
+int toy_walk(struct step *at)
+{
+	int far = 0;
+
+	for (; at; at = at->next)
+		far += at->length;
+	return far;
+}
+"""
+ARTICLE = load(verb.ARTICLE)
+SETS = flag_sets(("sse2", "avx2"))
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    return Toy(tmp_path_factory.mktemp("survey"), {"lib/sort.c": SORT}, trusted=False)
+
+
+@pytest.fixture(scope="module")
+def survey(toy: Toy) -> Survey:
+    recipes = surveys.check(variant(), SETS, toy.tree)
+    return surveys.survey(variant(), SETS, recipes, toy.cache, jobs=2)
+
+
+@pytest.fixture
+def saved(survey: Survey, tmp_path: Path) -> Path:
+    """The survey in a file."""
+    file = tmp_path / "survey.json"
+    file.write_text(json.dumps(survey.to_json()))
+    return file
+
+
+def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
+    sse2, avx2 = survey.sides
+    assert sse2.widths() == {16: 1, 32: 0, 64: 0} and avx2.widths() == {16: 0, 32: 1, 64: 0}
+    assert sse2.in_machine_code() == avx2.in_machine_code() == {"loop": 1, "function": 0, "no": 0}
+    assert survey.reasons() == [("trips", [1, 1])]
+    assert survey.files() == [("lib/sort.c", [1, 1])]
+    assert {each.object for each in avx2.records.objects} <= OBJECTS
+    assert avx2.image and avx2.seconds is not None
+
+
+def test_what_was_surveyed_is_not_built_again(toy: Toy, survey: Survey) -> None:
+    recipes = surveys.check(variant(), SETS, toy.tree)
+    steps: list[object] = []
+    again = surveys.survey(variant(), SETS, recipes, toy.cache, report=steps.append)
+    assert steps == []
+    assert [side.records for side in again.sides] == [side.records for side in survey.sides]
+    assert [side.seconds for side in again.sides] == [None, None]
+    # A variant with the flags of a set shares its image.
+    flagged = variant("avx2", cflags=SETS[1].cflags)
+    assert toy.build(flagged).digest == survey.sides[1].image and toy.steps == []
+
+
+def test_an_image_without_a_record_gets_one_and_stays_the_same(toy: Toy) -> None:
+    flagged = variant("o3", cflags="-O3 -msse2 -mtune=generic")
+    plain = toy.build(flagged)
+    kernel = plain.kernel.read_bytes()
+    inode = plain.kernel.stat().st_ino
+    assert not plain.has(surveys.EXTRACT)
+    again = toy.build(flagged, extract=surveys.EXTRACT)
+    assert again.digest == plain.digest and again.has(surveys.EXTRACT)
+    assert (again.kernel.stat().st_ino, again.kernel.read_bytes()) == (inode, kernel)
+    assert surveys.read(again.folder / surveys.FILE).loops
+
+
+def test_the_next_build_from_the_same_tree_keeps_what_it_did_not_compile(
+    toy: Toy, survey: Survey
+) -> None:
+    # Where the tests are run side by side, those above may have built in another process.
+    assert survey.sides
+    changed = toy.edit("walk", "kernel/time.c", "return CONFIG_HZ;", "return CONFIG_HZ + 1;")
+    base = variant("patched", patches=(changed,))
+    recipes = surveys.check(base, SETS[1:], toy.tree)
+    objects: set[int] = set()
+    result = surveys.survey(
+        base, SETS[1:], recipes, toy.cache, report=lambda step: objects.add(step.objects)
+    )
+    assert max(objects) == 1
+    assert {each.object for each in result.sides[0].records.objects} >= {"lib/sort.o"}
+    assert result.sides[0].files() == {"lib/sort.c": 1}
+
+
+TIMES = Profile(
+    "stock", "gprof", "ticks", "", {}, tuple(
+        ProfiledBoot(
+            number, 9.0, (
+                FunctionTime("kernel", "memcpy_orig", 3.0),
+                FunctionTime("kernel", "toy_walk.isra.0", 1.5),
+                FunctionTime("kernel", "toy_sort", 0.5),
+                FunctionTime("user", "toy_walk", 9.0),
+            ),
+        )
+        for number in range(2)
+    ),
+)  # fmt: skip
+
+
+def test_missed_loops_are_ranked_by_the_seconds_of_their_functions(survey: Survey) -> None:
+    result = join(survey.sides[1].loops, TIMES)
+    assert result.total_s == 5.0
+    assert [(each.function, each.seconds, each.share) for each in result.missed] == [
+        ("toy_walk", 1.5, 0.3)
+    ]
+    assert result.shares() == {"missed": 0.3, "vectorized": 0.1, "none": 0.6}
+    assert result.missed[0].missed[0].reason == "trips"
+
+
+def test_a_loop_that_was_vectorised_elsewhere_is_not_missed() -> None:
+    missed = Loop("a.c", 1, 1, "f", reason="branches")
+    vector = missed._replace(function="g", reason="", width_bytes=32)
+    narrow = vector._replace(line=2, width_bytes=8)
+    records = Records((ObjectRecord("a.o", "", (missed, vector, narrow)),))
+    side = Side("sse2", "", records)
+    assert side.reasons() == {} and len(side.places) == len(side.narrow) == 1
+
+
+def test_the_published_table_beside(survey: Survey) -> None:
+    grid = verb.published_loops(survey, ARTICLE)
+    rows = {file: (then, *now) for file, then, *now in grid.items}
+    assert rows["lib/sort.c"] == (1, 1, 1) and rows["fs/ext3/inode.c"] == (2, None, None)
+    assert rows["lib/bitmap.c"][0] == 5 and rows["all"] == (23, 1, 1)
+
+
+def test_a_survey_survives_json(survey: Survey, saved: Path) -> None:
+    again = surveys.survey_of_file(saved)
+    assert again == survey and json.dumps(again.to_json()) == saved.read_text()
+    widths = json.loads(saved.read_text())["sides"][1]["vectorized"]["by_width_bytes"]
+    assert widths == {"16": 0, "32": 1, "64": 0}
+
+
+def hostile(survey: Survey) -> Survey:
+    """What a kernel tree of somebody else's may be called, and a record with a cut in it."""
+    loop = Loop("=cmd|' /C'!A0<script>.c", 3, 1, "\x1b[31mf|", reason="other", words="</td>\u202e|")
+    objects = (*survey.sides[0].records.objects, ObjectRecord("<b>.o", "cut\x1b[2J", (loop,)))
+    side = replace(survey.sides[0], records=Records(objects))
+    return replace(survey, sides=(side, survey.sides[1]))
+
+
+def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey) -> None:
+    odd = hostile(survey)
+    joined = [join(side.loops, TIMES) for side in odd.sides]
+    grids = verb.tables_of(odd, joined, ARTICLE)
+    parts = [*verb.head(odd), *(part for grid in grids for part in verb.parts_of(grid))]
+    text = terminal.text(parts)
+    assert "damaged record: sse2: <b>.o: cut" in text and "\x1b" not in text
+    assert "30.0 % in functions with a missed loop" in text and "toy_walk" in text
+    html = page(odd, [*grids, verb.vectorised(odd)])
+    assert "<script>.c" not in html and "\x1b" not in html and "&lt;b&gt;.o" in html
+    assert html.count("<table") == 6 and "default-src 'none'" in html
+
+
+def test_a_table_on_the_terminal_says_how_much_it_leaves_out() -> None:
+    rows = (("x", 1), ("y" * 99, None), ("z", 3))
+    grid = of_rows(("a", "n"), rows, absent="–", title="Title")
+    lines = terminal.text(verb.parts_of(grid, 2, width=10)).splitlines()
+    assert lines[:4] == ["Title", "  a           n", "  x           1", "  yyyyyyyyy…  –"]
+    assert "and 1 more" in lines[4]
+
+
+def test_the_verb_shows_a_saved_survey_in_every_format(
+    kdyno: Kdyno, saved: Path, tmp_path: Path
+) -> None:
+    times = tmp_path / "times.json"
+    times.write_text(profile_json(TIMES))
+    result = kdyno("lab", "vectorize", saved, "--profile", times)
+    assert result.status == 0
+    assert "toy_walk" in result.out and "Beside the published table" in result.out
+    for name, begin in (("s.html", "<!doctype"), ("s.txt", "path:toy")):
+        assert kdyno("lab", "vectorize", saved, "-o", tmp_path / name).status == 0
+        assert (tmp_path / name).read_text().startswith(begin)
+    data = json.loads(kdyno("lab", "vectorize", saved, "--json", "-").out)
+    assert data["sides"][1]["vectorized"]["places"] == 1
+
+
+@pytest.mark.parametrize(
+    "line", [each for each in examples("lab vectorize") if "survey.json" in each]
+)
+def test_the_documented_example(
+    line: str, kdyno: Kdyno, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(saved.parent)
+    result = kdyno(*shlex.split(line, comments=True)[1:])
+    assert result.status == 0, result.err
+    assert "toy" in Path("survey.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--flags", "avx"), "Did you mean avx2?"),
+        (("--flags", "x=rm -rf"), "not a list of compiler flags"),
+        (("-o", "survey.pdf"), "must end in .html or .txt"),
+        (("no-such-thing",), "neither a file or folder"),
+        (("{saved}", "--flags", "avx2"), "is built already"),
+        (("{saved}", "--profile", "no-such-run"), "no-such-run"),
+        (("{broken}",), "damaged: "),
+        (("{broken}", "--profile", "{broken}"), "broken.json"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_built(
+    kdyno: Kdyno, saved: Path, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text(saved.read_text()[:-20])
+    result = kdyno("lab", "vectorize", *(word.format(saved=saved, broken=broken) for word in words))
+    assert result.status in (1, 2) and message in result.err and "Traceback" not in result.err
+    assert not (tmp_path / "cache").exists()
