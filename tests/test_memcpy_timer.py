@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kdyno.cli.main import command
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import BEST
 from kdyno.kernels import cpu
@@ -181,17 +179,3 @@ def test_who_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         gathered("no-such")
     chosen = best("memcpy", "um").routine
     assert gathered(BEST, chosen)[0].count(chosen) == 1
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--quick", "--paper"], "exclude each other"),
-        (["-o", "x.pdf"], "must end in .svg or .png"),
-        (["--from", "no-such.json"], "cannot be read"),
-        (["--distribution", "no-such.json"], "cannot be read"),
-    ],
-)
-def test_bad_options_are_refused_at_once(words: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)):
-        command()(["lab", "memcpy", "bench", *words], standalone_mode=False)

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import Kdyno
 from test_memcpy_bench import GRID, bench_of
 
 from kdyno.errors import ToolError
@@ -231,23 +230,3 @@ def test_the_tuning_of_a_cpu_in_words() -> None:
     assert "sse-64-overlap is the best memcpy of 30 shapes on this CPU: wide." in text
     assert text.count(" met ") == 3 and text.count(" MISSED ") == 1
     assert "memset     narrow" in text and "refused: 1 shape; bad: bytes" in text
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ("--cpu", "copies.json", "--share", "30%", "-o", "x.S"),
-            "--cpu goes without FILE, --share",
-        ),
-        (("--cpu", "-o", "gone/x.S"), "gone"),
-        (("--share", "100%"), "--share '100%': give a share"),
-        (("--share", "nan"), "--share 'nan': give a share"),
-        (("-o", "x.c"), "must end in .S"),
-    ],
-)
-def test_bad_options_are_refused_at_once(
-    kdyno: Kdyno, words: tuple[str, ...], message: str
-) -> None:
-    result = kdyno("lab", "memcpy", "tune", *words)
-    assert result.status == 2 and message in result.err

@@ -421,10 +421,6 @@ def test_the_documented_example(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--flags", "avx"), "Did you mean avx2?"),
-        (("--flags", "x=rm -rf"), "not a list of compiler flags"),
-        (("-o", "survey.pdf"), "must end in .html or .txt"),
-        (("no-such-thing",), "neither a file or folder"),
         (("{saved}", "--flags", "avx2"), "is built already"),
         (("{saved}", "--profile", "no-such-run"), "no-such-run"),
         (("{broken}",), "damaged: "),
