@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pytest
 from command_line import FASTER, SLOWER, UNDECIDED, stored, verdict
 from synthetic_run import DEMO, case, make
 from test_counted import counting, lengths, run_of
@@ -44,16 +43,15 @@ def seed_runs(folder: Path) -> dict[str, Path]:
     """Name → run. Whole: with boots, images, profiles, a bench, two verdicts, a page. Then what
     only other kinds of run have: turns with gprof's profiles, factors, counts, figures of the
     host. And a verdict alone, and a run that was interrupted."""
-    with pytest.MonkeyPatch.context() as patch:
-        whole = make(folder / "whole", SMALL, patch)
-        _fill(whole)
-        turns = make(folder / "turns", replace(SMALL, rounds=12, failed=()), patch)
-        _profiles(turns, "gprof")
-        exact, judged = run_of(counting(lengths(41)), folder / "exact")
-        with write_run(exact.path) as writer:
-            writer.save_verdict(judged)
-            _counts(writer)
-        factors = _factors(folder / "factors", patch)
+    whole = make(folder / "whole", SMALL)
+    _fill(whole)
+    turns = make(folder / "turns", replace(SMALL, rounds=12, failed=()))
+    _profiles(turns, "gprof")
+    exact, judged = run_of(counting(lengths(41)), folder / "exact")
+    with write_run(exact.path) as writer:
+        writer.save_verdict(judged)
+        _counts(writer)
+    factors = _factors(folder / "factors")
     return {
         **{each.path.parent.name: each.path for each in (whole, turns, exact, factors)},
         "judged": stored(folder / "judged", verdict(FASTER, SLOWER, UNDECIDED)),
@@ -107,7 +105,7 @@ def _counts(writer: RunWriter) -> None:
         writer.save_file(f"{name}.json", counts_json(outcome), COUNTS)
 
 
-def _factors(folder: Path, patch: pytest.MonkeyPatch) -> Run:
+def _factors(folder: Path) -> Run:
     """Of kernels and of cases, with a reference level each."""
     cells = [f"{smp}+{lock}" for smp, lock in product(("off", "on"), ("old", "new"))]
     names = {"1": "whole-1", "4": "whole-4"}
@@ -118,7 +116,7 @@ def _factors(folder: Path, patch: pytest.MonkeyPatch) -> Run:
     speeds = dict(zip(cells[1:], (1.2, 0.9, 1.1), strict=True))
     small = {"copy": None, "blocks": 6, "failed": ()}
     shape = replace(SMALL, cases=cases, baseline=cells[0], variants=speeds, **small)
-    run = make(folder, shape, patch)
+    run = make(folder, shape)
     levels = {
         name: {"levels": dict(zip(("smp", "lock"), name.split("+"), strict=True))} for name in cells
     }

@@ -18,7 +18,7 @@ Asked = Callable[..., tuple[int, dict[str, str], bytes]]
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def site(tmp_path: Path) -> Path:
     (tmp_path / "secret.html").write_text("secret")
     small(tmp_path / "runs")
     build_site(tmp_path / "runs", tmp_path / "site", live=True)

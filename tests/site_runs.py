@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-import pytest
 from synthetic_run import DEMO, Shape, make, record
 
 from kdyno.judge.judging import verdict_of
@@ -27,11 +25,6 @@ CASES = (
 )
 BEGIN = datetime(2026, 1, 1, 8, tzinfo=UTC)
 MACHINE = {"cpu_model": "A CPU", "host_arch": "x86_64", "cpus": 2.0, "memory_bytes": 2.0**34}
-
-
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs are written without waiting for the disk."""
-    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
 
 
 def small(
@@ -103,5 +96,4 @@ def evidence_of(run: Run) -> Evidence:
 
 def measured(folder: Path, shape: Shape = DEMO) -> Evidence:
     """Of a synthetic run."""
-    with pytest.MonkeyPatch.context() as patch:
-        return evidence_of(make(folder, shape, patch))
+    return evidence_of(make(folder, shape))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
@@ -108,10 +106,8 @@ def record(
         return writer.run
 
 
-def make(runs: Path, shape: Shape, monkeypatch: pytest.MonkeyPatch | None = None) -> Run:
-    """A finished run with its verdict. ``monkeypatch``: without waiting for the disk."""
-    if monkeypatch is not None:
-        monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+def make(runs: Path, shape: Shape) -> Run:
+    """A finished run with its verdict."""
     names = [shape.baseline, *([shape.copy] if shape.copy else []), *shape.variants]
     random = np.random.default_rng(7)
     orders = tuple(tuple(random.permutation(names).tolist()) for _ in range(shape.blocks))

@@ -66,25 +66,25 @@ def test_mistakes(old: str, new: str, says: str) -> None:
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A matrix file, whose runs are made up."""
+def file(tmp_path: Path) -> Path:
     path = tmp_path / "m.toml"
     path.write_text(TEXT)
     return path
 
 
-def measuring(monkeypatch: pytest.MonkeyPatch, runs: Path, broken: str = "") -> list[str]:
-    """Every commit's run is made up; what was measured."""
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commits that were measured: each run is made up. ``broken`` does not build."""
     calls: list[str] = []
 
     def measured(
         experiment: object, _suites: object, options: object, *_: object, **__: object
     ) -> int:
         ref, result = options.ref, experiment.text  # type: ignore[attr-defined]
-        if ref == broken:
+        if ref == "broken":
             raise BuildError(f"variant 'mine' did not build at {ref}")
         calls.append(ref)
-        run = small(runs, len(calls), effect=1.06 - 0.04 * len(calls), version=ref)
+        run = small(tmp_path / "runs", len(calls), effect=1.06 - 0.04 * len(calls), version=ref)
         (run.path / "experiment.toml").write_text(result)
         return 0
 
@@ -93,15 +93,15 @@ def measuring(monkeypatch: pytest.MonkeyPatch, runs: Path, broken: str = "") -> 
 
 
 @pytest.mark.slow
-def test_a_row_a_commit(
-    file: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = tmp_path / "runs"
-    calls = measuring(monkeypatch, runs)
-    done = kdyno("run", file, "--runs", runs, "--fail-on", "slower")
+def test_a_row_a_commit(file: Path, kdyno: Kdyno, calls: list[str], tmp_path: Path) -> None:
+    done = kdyno("run", file, "--fail-on", "slower")
     assert calls == ["v7.2", "v7.3"] and done.status == 10
     first, second = (
-        next(run.name for run in list_runs(runs) if run.experiment_text() == at_ref(TEXT, ref))
+        next(
+            run.name
+            for run in list_runs(tmp_path / "runs")
+            if run.experiment_text() == at_ref(TEXT, ref)
+        )
         for ref in calls
     )
     rows = [line.split() for line in done.out.splitlines() if line.strip().startswith("v7.")]
@@ -110,39 +110,34 @@ def test_a_row_a_commit(
         ("v7.3", "−2.00", second),
     ]
     # What is there is not measured again, and counts all the same; a commit that is asked for is.
-    assert kdyno("run", file, "--runs", runs, "--fail-on", "slower").status == 10
-    assert kdyno("run", file, "--runs", runs).status == 0
-    assert kdyno("run", file, "--runs", runs, "--fail-on", "slower:piep").status == 2
+    assert kdyno("run", file, "--fail-on", "slower").status == 10
+    assert kdyno("run", file).status == 0
+    assert kdyno("run", file, "--fail-on", "slower:piep").status == 2
     assert calls == ["v7.2", "v7.3"]
-    kdyno("run", file, "--runs", runs, "--ref", "v7.2")
+    kdyno("run", file, "--ref", "v7.2")
     assert calls == ["v7.2", "v7.3", "v7.2"]
-    page = kdyno("report", "--all", "--runs", runs, "-o", tmp_path / "site")
+    page = kdyno("report", "--all", "-o", tmp_path / "site")
     assert page.status == 0
     history = (tmp_path / "site" / "history" / "nightly.html").read_text()
     assert "v7.2" in history and "v7.3" in history
 
 
-def test_a_commit_that_does_not_build(
-    file: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls = measuring(monkeypatch, tmp_path / "runs", broken="v7.2")
-    done = kdyno("run", file, "--runs", tmp_path / "runs")
-    assert calls == ["v7.3"] and "did not build at v7.2" in done.err and done.status == 1
-    assert any(
-        row.split()[:1] == ["v7.2"] and "does not build" in row for row in done.out.split("\n")
-    )
+def test_a_commit_that_does_not_build(file: Path, kdyno: Kdyno, calls: list[str]) -> None:
+    file.write_text(TEXT.replace("v7.2", "broken"))
+    done = kdyno("run", file)
+    assert calls == ["v7.3"] and "did not build at broken" in done.err and done.status == 1
+    rows = [row.split() for row in done.out.splitlines() if "does not build" in row]
+    assert [row[0] for row in rows] == ["broken"]
 
 
 def test_where_a_matrix_is_not_what_is_wanted(file: Path, kdyno: Kdyno) -> None:
     assert "is for many commits" in kdyno("build", file).err
     assert "a matrix has one for each commit" in kdyno("run", file, "--json", "-").err
-    file.write_text(at_ref(TEXT, "v7.2"))
-    assert "has no [matrix]" in kdyno("run", file, "--ref", "v7.2").err
 
 
 @pytest.mark.needs("git", "sandbox")
 def test_a_range_is_asked_of_the_repository(
-    file: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, kdyno: Kdyno, calls: list[str], tmp_path: Path
 ) -> None:
     place = tmp_path / "linux"
     git = ["git", "-C", str(place), "-c", "user.name=a", "-c", "user.email=a@example.org"]
@@ -155,8 +150,7 @@ def test_a_range_is_asked_of_the_repository(
     listed = '[\n  "v7.2",\n  "v7.3",\n]'
     refs = f'"{hashes[0]}..{hashes[2]}"'
     file.write_text(TEXT.replace(listed, refs).replace("DIR", "linux"))
-    calls = measuring(monkeypatch, tmp_path / "runs")
-    done = kdyno("run", file, "--runs", tmp_path / "runs")
+    done = kdyno("run", file)
     assert calls == hashes[1:3] and short(hashes[1]) in done.out
     file.write_text(file.read_text().replace(f"{hashes[0]}..", f"{hashes[3]}.."))
     assert "has no commit between them" in kdyno("run", file).err

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,10 +37,9 @@ def test_the_holder_is_named_where_it_is_seen(
         assert cpus._holder(cpus._LOCK) == text
 
 
-def no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a second container: the sockets of the one are not seen in the other."""
-    monkeypatch.setattr(cpus, "_bound", lambda *_: True)
-    monkeypatch.setattr(cpus, "_sockets", list)
+def refused(message: str = "is measuring on this machine", **more: Any) -> None:
+    with pytest.raises(ToolError, match=message), cpus.measuring("it", wait=False, **more):
+        pass
 
 
 @pytest.mark.parametrize("mine", [None, frozenset({0})])
@@ -47,60 +47,35 @@ def no_socket(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_containers_that_share_a_cache(
     monkeypatch: pytest.MonkeyPatch, mine: frozenset[int] | None, other: frozenset[int] | None
 ) -> None:
-    no_socket(monkeypatch)
-    with (
-        cpus.measuring("a", wait=False, cpus=other),
-        pytest.raises(ToolError, match=r"another kdyno, which locks .*, is measuring"),
-        cpus.measuring("b", wait=False, cpus=mine),
-    ):
-        pass
+    """The sockets of the one are not seen in the other."""
+    monkeypatch.setattr(cpus, "_bound", lambda *_: True)
+    monkeypatch.setattr(cpus, "_sockets", list)
+    with cpus.measuring("a", wait=False, cpus=other):
+        refused(r"another kdyno, which locks .*, is measuring", cpus=mine)
     with cpus.measuring("b", wait=False, cpus=mine):
         pass
 
 
-def test_one_at_a_time() -> None:
-    message = rf"another kdyno \(process {os.getpid()}\) is measuring .* have it wait"
-    with (
-        cpus.measuring("this test", wait=False),
-        pytest.raises(ToolError, match=message),
-        cpus.measuring("it", wait=False),
-    ):
-        pass
-    with cpus.measuring("this test", wait=False):
-        pass
-
-
-def test_on_cpus_of_ones_own() -> None:
+def test_one_at_a_time_or_on_cpus_of_ones_own() -> None:
     low, high, odd = frozenset({0, 2}), frozenset({4, 6}), frozenset({2, 4})
+    with cpus.measuring("the machine", wait=False):
+        refused(rf"another kdyno \(process {os.getpid()}\) is measuring .* have it wait")
+        refused(cpus=low)
     with cpus.measuring("a", wait=False, cpus=low), cpus.measuring("b", wait=False, cpus=high):
         for other in (odd, None):
-            with (
-                pytest.raises(ToolError, match="is measuring on this machine"),
-                cpus.measuring("it", wait=False, cpus=other),
-            ):
-                pass
-    with (
-        cpus.measuring("the machine", wait=False),
-        pytest.raises(ToolError, match="is measuring on this machine"),
-        cpus.measuring("it", wait=False, cpus=low),
-    ):
-        pass
-    with cpus.measuring("it", wait=False, cpus=odd):
-        pass
+            refused(cpus=other)
+    for other in (odd, None):
+        with cpus.measuring("it", wait=False, cpus=other):
+            pass
 
 
 def test_who_waits_for_the_machine_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    low, high = frozenset({0}), frozenset({1})
-    first = cpus.measuring("a", wait=False, cpus=low)
+    first = cpus.measuring("a", wait=False, cpus=frozenset({0}))
     first.__enter__()
     texts: list[str] = []
 
     def meanwhile(_seconds: float) -> None:
-        with (
-            pytest.raises(ToolError, match="is measuring"),
-            cpus.measuring("one that comes later", wait=False, cpus=high),
-        ):
-            pass
+        refused("is measuring", cpus=frozenset({1}))
         first.__exit__(None, None, None)
 
     monkeypatch.setattr(cpus.time, "sleep", meanwhile)

@@ -33,7 +33,7 @@ LIMIT_S = 60.0
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(tmp_path: Path) -> Run:
     return small(tmp_path / "runs")
 
 

@@ -80,10 +80,8 @@ def kernel() -> Symbols:
 
 
 @pytest.mark.slow
-def test_no_name_of_a_profile_reaches_screen_or_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Symbols
-) -> None:
-    run = make(tmp_path / "runs", replace(DEMO, blocks=2), monkeypatch)
+def test_no_name_of_a_profile_reaches_screen_or_page(tmp_path: Path, kernel: Symbols) -> None:
+    run = make(tmp_path / "runs", replace(DEMO, blocks=2))
     mine = profiled(hostile_script(), kernel)
     stock = replace(profiled("linux 7 1001001 \n", kernel), variant="stock")
     with write_run(run.path) as writer:

@@ -13,7 +13,7 @@ import pytest
 from command_line import FASTER, Kdyno, kdyno, stored, verdict
 from serving import ask
 from shared_stores import address, server, shared
-from site_runs import at_once, small
+from site_runs import small
 from sqlalchemy import func, inspect, select, text
 
 from kdyno.errors import KdynoError
@@ -37,11 +37,6 @@ WORDS = [
 ]
 TERMINAL = "\x1b]0;sesame\x07\x1b[2J\x9b31m\u202e\r\x08\n"
 CONTROLS = set("\x1b\x07\x9b\u202e\r\x08")
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    at_once(monkeypatch)
 
 
 def renamed(value: Any, names: dict[str, str]) -> Any:

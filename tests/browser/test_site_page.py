@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from site_runs import at_once, small, weeks
+from site_runs import small, weeks
 from synthetic_run import HOSTILE, Shape, case, make
 from test_page import ground, rgb
 
@@ -30,23 +30,21 @@ LEVELS = [1.0] * 10 + [0.9] * 8
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site of 18 runs of one experiment, one of another, hostile and broken ones."""
     base = tmp_path_factory.mktemp("site")
-    with pytest.MonkeyPatch.context() as patch:
-        at_once(patch)
-        weeks(base / "runs", LEVELS)
-        small(base / "runs", 40, 2.0, experiment="other", cpu="Another CPU")
-        shape = Shape(
-            cases=tuple(case(0, HOSTILE[n % 3], case=text) for n, text in enumerate(HOSTILE)),
-            variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97},
-            baseline=HOSTILE[1],
-            blocks=6,
-            question="".join(HOSTILE),
-            experiment=HOSTILE[6],
-        )
-        for name in ("2025-01-01 <img src=x onerror=alert(1)>", "2025 مرحبا \u202e😀" + "n" * 200):
-            make(base / "runs", shape).path.rename(base / "runs" / name)
-        broken = small(base / "runs", 50)
-        (broken.path / "manifest.json").write_text("{")
-        (base / "runs" / "2026-09-09T0900-empty-0000").mkdir()
+    weeks(base / "runs", LEVELS)
+    small(base / "runs", 40, 2.0, experiment="other", cpu="Another CPU")
+    shape = Shape(
+        cases=tuple(case(0, HOSTILE[n % 3], case=text) for n, text in enumerate(HOSTILE)),
+        variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97},
+        baseline=HOSTILE[1],
+        blocks=6,
+        question="".join(HOSTILE),
+        experiment=HOSTILE[6],
+    )
+    for name in ("2025-01-01 <img src=x onerror=alert(1)>", "2025 مرحبا \u202e😀" + "n" * 200):
+        make(base / "runs", shape).path.rename(base / "runs" / name)
+    broken = small(base / "runs", 50)
+    (broken.path / "manifest.json").write_text("{")
+    (base / "runs" / "2026-09-09T0900-empty-0000").mkdir()
     build_site(base / "runs", base / "site")
     return base
 
@@ -183,43 +181,41 @@ def test_dark_by_switch_holds_on_the_other_pages(opened: Shown) -> None:
 def test_served_pages_take_in_news(browser: Any, tmp_path: Path) -> None:
     """Poll by hand: the page's own clock is set forward instead of waiting for it."""
     runs, site = tmp_path / "runs", tmp_path / "site"
-    with pytest.MonkeyPatch.context() as patch:
-        at_once(patch)
-        small(runs)
-        server = SiteServer(site, "127.0.0.1", 0)
+    small(runs)
+    server = SiteServer(site, "127.0.0.1", 0)
+    server.edition = build_site(runs, site, live=True).edition
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    context = browser.new_context()
+    wrong: list[str] = []
+    try:
+        page = context.new_page()
+        page.on("console", lambda message: wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.clock.install()
+        with page.expect_response("**/edition"):
+            page.goto(server.url)
+        assert page.locator(ROWS).count() == 1
+        small(runs, 1)
         server.edition = build_site(runs, site, live=True).edition
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        context = browser.new_context()
-        wrong: list[str] = []
-        try:
-            page = context.new_page()
-            page.on("console", lambda message: wrong.append(message.text))
-            page.on("pageerror", lambda error: wrong.append(str(error)))
-            page.clock.install()
-            with page.expect_response("**/edition"):
-                page.goto(server.url)
-            assert page.locator(ROWS).count() == 1
-            small(runs, 1)
-            server.edition = build_site(runs, site, live=True).edition
-            page.clock.run_for(3500)
-            page.locator(ROWS).nth(1).wait_for()
-            for day in range(2, 10):
-                small(runs, day)
-            server.edition = build_site(runs, site, live=True).edition
-            page.clock.run_for(3500)
-            page.locator(ROWS).nth(9).wait_for()
-            page.locator("[data-search]").fill("nightly")
-            small(runs, 11)
-            server.edition = build_site(runs, site, live=True).edition
-            page.clock.run_for(3500)
-            page.locator("#news").wait_for()  # what was typed is not thrown away
-            assert page.locator(ROWS).count() == 10
-            page.locator("#news").click()
-            page.locator(ROWS).nth(10).wait_for()
-            assert wrong == []
-        finally:
-            context.close()
-            server.shutdown()
-            thread.join()
-            server.server_close()
+        page.clock.run_for(3500)
+        page.locator(ROWS).nth(1).wait_for()
+        for day in range(2, 10):
+            small(runs, day)
+        server.edition = build_site(runs, site, live=True).edition
+        page.clock.run_for(3500)
+        page.locator(ROWS).nth(9).wait_for()
+        page.locator("[data-search]").fill("nightly")
+        small(runs, 11)
+        server.edition = build_site(runs, site, live=True).edition
+        page.clock.run_for(3500)
+        page.locator("#news").wait_for()  # what was typed is not thrown away
+        assert page.locator(ROWS).count() == 10
+        page.locator("#news").click()
+        page.locator(ROWS).nth(10).wait_for()
+        assert wrong == []
+    finally:
+        context.close()
+        server.shutdown()
+        thread.join()
+        server.server_close()
