@@ -96,14 +96,8 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_row_a_commit(file: Path, kdyno: Kdyno, calls: list[str], tmp_path: Path) -> None:
     done = kdyno("run", file, "--fail-on", "slower")
     assert calls == ["v7.2", "v7.3"] and done.status == 10
-    first, second = (
-        next(
-            run.name
-            for run in list_runs(tmp_path / "runs")
-            if run.experiment_text() == at_ref(TEXT, ref)
-        )
-        for ref in calls
-    )
+    names = {run.experiment_text(): run.name for run in list_runs(tmp_path / "runs")}
+    first, second = (names[at_ref(TEXT, ref)] for ref in calls)
     rows = [line.split() for line in done.out.splitlines() if line.strip().startswith("v7.")]
     assert [(row[0], row[1], row[-1]) for row in rows] == [
         ("v7.2", "+2.02", first),

@@ -9,15 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fake_machine import FakeMachine
-from fake_run import bench, manifest_of, steady
+from fake_run import bench, judged, machine_of, manifest_of, steady
 from needed import need
 from synthetic_run import record
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
-from kdyno.judge.judging import explained, verdict_of
-from kdyno.judge.pairs import Question
+from kdyno.judge.judging import explained
 from kdyno.labs.profile.counts import (
     Part,
     Table,
@@ -170,13 +168,14 @@ def test_parts_of_a_case_that_failed_are_nobodys() -> None:
 def verdict_of_tallies(tmp_path: Path) -> Verdict:
     """Eight blocks; the variant has 40 instructions of the kernel more."""
     case = {"suite": "unixbench", "case": "pipe"}
-    boots = []
-    for index in range(16):
-        more = 40.0 * (index % 2)
-        figures = {"counted-user": 400.0, "counted-kernel": 1000.0 + more}
-        score = 1400.0 + more
-        kept = Stored(**case, score=score, reps=((10.0, 10 * score),), extra=figures)  # type: ignore[arg-type]
-        boots.append((index // 2, ("stock", "mine")[index % 2], [kept]))
+
+    def counted(kernel: float) -> list[Stored]:
+        figures = {"counted-user": 400.0, "counted-kernel": kernel}
+        about = {"score": 400 + kernel, "reps": ((10.0, 10 * (400 + kernel)),), "extra": figures}
+        return [Stored.model_validate(case | about)]
+
+    kernels = {"stock": 1000.0, "mine": 1040.0}
+    boots = [(block, name, counted(own)) for block in range(8) for name, own in kernels.items()]
     run = record(
         tmp_path,
         boots,
@@ -186,7 +185,7 @@ def verdict_of_tallies(tmp_path: Path) -> Verdict:
         variants={"stock": {}, "mine": {}},
         machine={"kind": "qemu"},
     )
-    return verdict_of(run, Question.of(run.manifest()), "precision reached")
+    return judged(run)
 
 
 def test_an_effect_says_what_its_operation_is_made_of(tmp_path: Path) -> None:
@@ -396,8 +395,7 @@ def test_each_qemu_has_its_plugin_interface(tmp_path: Path, version: str, number
 
 def test_a_verdict_is_explained_by_the_emulator_that_counted_it_alone() -> None:
     counting = bench(steady({"stock": 1.0, "mine": 1.0}), ("stock", "mine"))
-    assert isinstance(counting.machine, FakeMachine)
-    counting.machine.emulator = "QEMU 10.0.2"
+    machine_of(counting).emulator = "QEMU 10.0.2"
     earlier = manifest_of(counting)
     was = MachineInfo(kind="qemu", emulator="QEMU 7.2.22")
     earlier = earlier.model_copy(update={"machine": was})

@@ -40,6 +40,10 @@ def effect(case: str, word: str, **more: Any) -> Effect:
     return Effect(**(values | more))
 
 
+def judged(*effects: Effect, **more: Any) -> Verdict:
+    return Verdict(experiment="x", baseline="stock", boots={}, effects=effects, **more)
+
+
 SLOW, OPEN = effect("pipe", "slower"), effect("spawn", "inconclusive")
 FAST, DEAD = effect("execl", "faster"), effect("syscall", "failed", ratio=None)
 COPY, CONTROL = effect("pipe", "faster", variant="copy"), effect("dhry", "faster", control=True)
@@ -81,18 +85,14 @@ TINY = effect("pipe", "slower", equivalent_too=True)
     ],
 )
 def test_status(effects: list[Effect], fail_on: list[str], status: int) -> None:
-    verdict = Verdict(
-        experiment="x", baseline="stock", boots={}, effects=tuple(effects), copy_of_baseline="copy"
-    )
-    assert exit_status(verdict, fail_on) == status
+    assert exit_status(judged(*effects, copy_of_baseline="copy"), fail_on) == status
 
 
 def test_failed_variants() -> None:
     failed = {"bad": "did not build"}
-    one = Verdict(experiment="x", baseline="stock", boots={}, effects=(FAST,), failed=failed)
-    assert (exit_status(one, []), exit_status(one, ["slower"])) == (0, 1)
-    none = Verdict(experiment="x", baseline="stock", boots={}, failed=failed)
-    assert (exit_status(none, []), exit_status(none, ["slower"])) == (1, 1)
+    for effects, statuses in (((FAST,), (0, 1)), ((), (1, 1))):
+        verdict = judged(*effects, failed=failed)
+        assert (exit_status(verdict, []), exit_status(verdict, ["slower"])) == statuses
 
 
 @pytest.mark.parametrize("text", ["", "slow", "slower:", "slower:pipe,", ":pipe", "faster"])
@@ -101,10 +101,13 @@ def test_bad_rules(text: str) -> None:
         parse([text])
 
 
-def test_targets_are_held_against_the_cases() -> None:
+def test_targets_are_held_against_the_cases_and_factors() -> None:
     check(parse(["slower:pipe,unixbench,unixbench/pipe"]), [("unixbench", "pipe")])
     with pytest.raises(UsageError, match="did you mean pipe"):
         check(parse(["slower:pip"]), [("unixbench", "pipe")])
+    check(parse(["slower:smp"]), [("unixbench", "pipe")], ("smp", "jobs"))
+    with pytest.raises(UsageError, match=r"did you mean jobs.*the factors smp, jobs"):
+        check(parse(["slower:job"]), [("unixbench", "pipe")], ("smp", "jobs"))
 
 
 def level(word: str, kind: str = "main", factor: str = "smp", **more: Any) -> FactorEffect:
@@ -114,6 +117,11 @@ def level(word: str, kind: str = "main", factor: str = "smp", **more: Any) -> Fa
         "blocks": 9, "verdict": word,
     }  # fmt: skip
     return FactorEffect(**(values | more))
+
+
+def crossed(*levels: FactorEffect) -> FactorTable:
+    factors = {"smp": ("off", "on"), "jobs": ("1", "4")}
+    return FactorTable(factors=factors, of_cases=("jobs",), effects=levels)
 
 
 CELL = effect("whole@4", "equivalent", suite="kernel-compile")
@@ -138,18 +146,14 @@ CELL = effect("whole@4", "equivalent", suite="kernel-compile")
     ],
 )
 def test_levels_of_factors(levels: list[FactorEffect], fail_on: list[str], status: int) -> None:
-    table = FactorTable(
-        factors={"smp": ("off", "on"), "jobs": ("1", "4")}, of_cases=("jobs",), effects=levels
-    )
-    verdict = Verdict(experiment="x", baseline="off", boots={}, effects=(CELL,), factors=table)
-    assert exit_status(verdict, fail_on) == status
+    assert exit_status(judged(CELL, factors=crossed(*levels)), fail_on) == status
 
 
 def test_a_run_that_compares_nothing_cannot_pass_a_gate() -> None:
     value = CaseValue(
         suite="s", case="c", unit="s", better="lower", value=1.0, ci=None, repetitions=9
     )
-    verdict = Verdict(experiment="x", baseline="running", boots={"running": 1}, values=(value,))
+    verdict = judged(values=(value,))
     assert exit_status(verdict, []) == 0
     with pytest.raises(UsageError, match="compares nothing"):
         check_verdict(parse(["slower"]), verdict)
@@ -157,16 +161,6 @@ def test_a_run_that_compares_nothing_cannot_pass_a_gate() -> None:
         check_compares(parse(["slower"]), False)
     none = verdict.model_copy(update={"values": (value.model_copy(update={"value": None}),)})
     assert exit_status(none, []) == 1
-
-
-def test_factors_may_be_named() -> None:
-    check(parse(["slower:smp"]), [("unixbench", "pipe")], ("smp", "jobs"))
-    with pytest.raises(UsageError, match=r"did you mean jobs.*the factors smp, jobs"):
-        check(parse(["slower:job"]), [("unixbench", "pipe")], ("smp", "jobs"))
-
-
-def judged(*effects: Effect) -> Verdict:
-    return Verdict(experiment="x", baseline="stock", boots={}, effects=effects)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from command_line import FASTER, SLOWER, UNDECIDED, Kdyno, effect, stored, verdi
 from site_runs import evidence_of
 from synthetic_run import DEMO, make
 from test_html import Page
-from test_report_gate import level
+from test_report_gate import crossed, level
 from test_report_sentence import one
 
 from kdyno import labs
@@ -30,7 +30,7 @@ from kdyno.report.scores import values_of
 from kdyno.report.sentence import worded
 from kdyno.report.terminal import text
 from kdyno.store.manifest import Manifest
-from kdyno.store.verdict import CaseValue, FactorTable, Flag, Verdict
+from kdyno.store.verdict import CaseValue, Flag, Verdict
 
 FIGURE = CaseValue(
     suite="sysbench", case="cpu", unit="events/s", better="higher", value=1234.5,
@@ -100,10 +100,8 @@ def test_factors_in_junit_follow_the_gate() -> None:
         row("slower", "jobs"),
         row("faster"),
     )
-    table = FactorTable(
-        factors={"smp": ("off", "on"), "jobs": ("1", "4")}, of_cases=("jobs",), effects=rows
-    )
-    root = xml.fromstring(exporters.junit(verdict(effect("c", "faster", 1.1), factors=table)))
+    judged = verdict(effect("c", "faster", 1.1), factors=crossed(*rows))
+    root = xml.fromstring(exporters.junit(judged))
     suite = next(each for each in root if each.get("name") == "factors")
     assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["4", "2", "1"]
     assert suite[1].get("name") == "smp on at jobs 4 in s/c"

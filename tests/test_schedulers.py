@@ -31,43 +31,34 @@ MACHINES = {"uml": ("um", "um32"), "qemu": ("x86_64", "i386"), "host": ()}
 WORDS = Vocabulary(suites={"unixbench": ("pipe",)}, schedulers=("4bsd", "ule"), machines=MACHINES)
 
 
+def parsed(tmp_path: Path, tables: str, kind: str = "qemu") -> list[Variant]:
+    head, suite = 'name = "x"\nquestion = "?"\n', '[[suite]]\nname = "unixbench"\n'
+    text = f'{head}{tables}\n[machine]\nkind = "{kind}"\n{suite}'
+    return list(parse(text, "x.toml", tmp_path, WORDS).variants)
+
+
 def variants(tmp_path: Path, keys: str, kernel: str = "", kind: str = "qemu") -> list[Variant]:
     source = f'baseline = "a"\n[kernel]\nsource = "debian:linux-x"\n{kernel}\n'
     return parsed(tmp_path, f"{source}[variant.a]\n[variant.b]\n{keys}", kind)
 
 
 def test_a_scheduler_goes_by_its_name_and_fair_is_the_kernels_own(tmp_path: Path) -> None:
-    assert [variant.scheduler for variant in variants(tmp_path, 'scheduler = "4bsd"')] == [
-        None,
-        "4bsd",
-    ]
-    below = 'scheduler = "ule"'
-    assert [variant.scheduler for variant in variants(tmp_path, 'scheduler = "fair"', below)] == [
-        "ule",
-        None,
-    ]
-    (_, own) = variants(tmp_path, 'scheduler = "fair"', kind="uml")
-    assert own.scheduler is None
-
-
-def test_a_file_goes_by_its_path_from_the_experiments_folder(tmp_path: Path) -> None:
     (tmp_path / "mine.bpf.c").write_text("")
-    (_, mine) = variants(tmp_path, 'scheduler = "mine.bpf.c"')
-    assert mine.scheduler == str(tmp_path / "mine.bpf.c")
-    assert variants(tmp_path, 'scheduler = "./mine.bpf.c"')[1] == mine
-
-
-def parsed(tmp_path: Path, tables: str, kind: str) -> list[Variant]:
-    head, suite = 'name = "x"\nquestion = "?"\n', '[[suite]]\nname = "unixbench"\n'
-    text = f'{head}{tables}\n[machine]\nkind = "{kind}"\n{suite}'
-    return list(parse(text, "x.toml", tmp_path, WORDS).variants)
-
-
-def test_it_is_a_factor_like_others(tmp_path: Path) -> None:
+    mine = str(tmp_path / "mine.bpf.c")
+    for keys, below, kind, schedulers in (
+        ('scheduler = "4bsd"', "", "qemu", [None, "4bsd"]),
+        ('scheduler = "fair"', 'scheduler = "ule"', "qemu", ["ule", None]),
+        ('scheduler = "fair"', "", "uml", [None, None]),
+        # A file goes by its path from the experiment's folder.
+        ('scheduler = "mine.bpf.c"', "", "qemu", [None, mine]),
+        ('scheduler = "./mine.bpf.c"', "", "qemu", [None, mine]),
+    ):
+        own = variants(tmp_path, keys, below, kind)
+        assert [variant.scheduler for variant in own] == schedulers
+    # It is a factor like others.
     factor = '[factor.scheduler]\nfair = {}\nule = { scheduler = "ule" }'
-    kernel = 'baseline = "fair"\n[kernel]\nsource = "debian:linux-x"\n'
-    experiment = parsed(tmp_path, kernel + factor, "qemu")
-    assert [(each.name, each.scheduler) for each in experiment] == [("fair", None), ("ule", "ule")]
+    cross = parsed(tmp_path, f'baseline = "fair"\n[kernel]\nsource = "debian:linux-x"\n{factor}')
+    assert [(each.name, each.scheduler) for each in cross] == [("fair", None), ("ule", "ule")]
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import effect as effect_of
-from fake_machine import FakeMachine, Rule
-from fake_run import PIPE, bench, manifest_of, measured
+from fake_machine import Rule
+from fake_run import PIPE, bench, judged, machine_of, manifest_of, measured
 
 from benchmarks.simulation.rare import COSTS, shares
 from benchmarks.turn_noise import NOISES
 from kdyno.judge.flags import moved_controls, tails
-from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Judged, Pair, Question
 from kdyno.report import effects, exporters, terminal
 from kdyno.report.evidence import Evidence
@@ -136,29 +135,28 @@ def every_twentieth(variant: str, _case: str, _now_s: float) -> float:
     return 1e-5 if every_twentieth.turns % 20 == 0 else 5e-6  # type: ignore[attr-defined]
 
 
-def judged(
+def verdict_by(
     rule: Rule, runs: Path, busy: bool = False, boots: int = 24, way: str = "turns"
 ) -> Verdict:
     setup = bench(rule, variants=("stock", "mine"), max_boots=boots)
-    assert isinstance(setup.machine, FakeMachine)
     if busy:
         # A turn that is twice as long is interrupted by others; what it takes is CPU time.
-        setup.machine.waits = lambda now_s: 0.01 if int(now_s * 997) % 3 == 0 else 0.0
+        machine_of(setup).waits = lambda now_s: 0.01 if int(now_s * 997) % 3 == 0 else 0.0
     run, _ = measured(setup, runs, way)
-    return worded(verdict_of(run, Question.of(run.manifest()), ""))
+    return worded(judged(run))
 
 
 def test_slow_turns_are_in_the_sum_where_others_interrupt_them(tmp_path: Path) -> None:
-    (effect,) = judged(every_twentieth, tmp_path, busy=True).effects
+    (effect,) = verdict_by(every_twentieth, tmp_path, busy=True).effects
     assert effect.throughput is not None and effect.throughput.ratio is not None
     assert effect.throughput.ratio < 0.98 and effect.throughput.decides
     assert effect.verdict in ("slower", "inconclusive")
-    whole = judged(every_twentieth, tmp_path, boots=8, way="boots")
+    whole = verdict_by(every_twentieth, tmp_path, boots=8, way="boots")
     assert whole.effects[0].throughput is not None
 
 
 def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> None:
-    verdict = judged(every_twentieth, tmp_path)
+    verdict = verdict_by(every_twentieth, tmp_path)
     (effect,) = verdict.effects
     assert effect.throughput is not None
     assert effect.ratio == pytest.approx(1.0, abs=0.01)
@@ -208,7 +206,7 @@ def test_a_run_ends_when_sums_are_as_narrow_as_what_matters() -> None:
 
 
 def test_equal_kernels_have_a_sum_and_no_flag(tmp_path: Path) -> None:
-    verdict = judged(lambda _variant, _case, _now_s: 5e-6, tmp_path)
+    verdict = verdict_by(lambda _variant, _case, _now_s: 5e-6, tmp_path)
     (effect,) = verdict.effects
     assert effect.throughput is not None
     assert effect.throughput.ratio == pytest.approx(1.0, abs=1e-6)
