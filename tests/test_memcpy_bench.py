@@ -88,7 +88,7 @@ def test_shares_are_those_of_the_ceiling() -> None:
         ({"L1": 256.0, "L2": 64.0}, loads.fixed("memory", 64, "aligned"), None),
     ],
 )
-def test_the_ceiling_of_a_load(
+def test_ceiling_of_a_load(
     ceilings: dict[str, float], load: loads.Load, least_ns: float | None
 ) -> None:
     levels = {level: {"bytes_per_ns": most} for level, most in ceilings.items()}

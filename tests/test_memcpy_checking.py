@@ -152,9 +152,7 @@ def test_the_answer_is_kept_for_the_same_code_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_broken_routine_is_never_built_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_broken_routine_is_built_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdyno.measure.builder.fetch", lambda *_, **__: pytest.fail("went on"))
     own_routine(tmp_path / "mine.S", "rep movsb", "rep movsb\n\tmovb $0, (%rdi)")
     (tmp_path / "src").mkdir()
@@ -176,9 +174,7 @@ def test_a_file_that_is_no_assembly_is_refused(tmp_path: Path) -> None:
         checking.check(mine, tmp_path)
 
 
-def test_a_cpu_that_lacks_something_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_cpu_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "this_cpu", lambda: cpu.Cpu("", "", frozenset({"sse2"})))
     with pytest.raises(UsageError, match="needs avx2, which this CPU lacks"):
         checking.check(find_routine("avx2"), tmp_path)
@@ -253,9 +249,7 @@ def test_all_is_timed(tmp_path: Path) -> None:
         ("exec sleep 60", "did not return within"),
     ],
 )
-def test_who_faults_or_hangs_fails_and_the_rest_goes_on(
-    tmp_path: Path, code: str, reason: str
-) -> None:
+def test_who_faults_or_hangs_fails_and_no_other(tmp_path: Path, code: str, reason: str) -> None:
     hang_s = 2.0 if "sleep" in code else 10.0
     timed = time_all(script(tmp_path, code), tmp_path / "rack", 0, TASKS, hang_s=hang_s)
     assert sorted(timed.times) == ["2", "4"]
@@ -266,9 +260,7 @@ def test_who_faults_or_hangs_fails_and_the_rest_goes_on(
     ("code", "message"),
     [("echo no work at all >&2; exit 2", "no work at all"), (None, "timing program failed")],
 )
-def test_the_programs_own_failure_is_no_contenders_fault(
-    tmp_path: Path, code: str | None, message: str
-) -> None:
+def test_the_programs_own_failure(tmp_path: Path, code: str | None, message: str) -> None:
     program = script(tmp_path, code or ":")
     if code is None:
         program.write_text("#!/bin/sh\nexit 1\n")

@@ -343,9 +343,7 @@ def test_the_tuning_in_words_and_for_programs() -> None:
         ("avx512-256-mask", "copy_page", None),
     ],
 )
-def test_other_functions_are_made_like_the_winner(
-    shape: str, function: str, like: str | None
-) -> None:
+def test_other_functions_are_like_the_winner(shape: str, function: str, like: str | None) -> None:
     similar = search.shape_like(parse_shape(shape), function)
     assert (similar.name if similar else None) == like
 

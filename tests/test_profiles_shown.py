@@ -259,9 +259,7 @@ def test_a_sibling_has_one_fragment_more() -> None:
     assert variant.cpus is None
 
 
-def test_a_run_that_is_only_profiled_says_what_it_was_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_profiled_run_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = cast(Recipe, SimpleNamespace(digest="d"))
     recipes = Recipes({"stock": recipe, "mine": recipe}, {"other": "no such patch"})
     monkeypatch.setattr(profiling, "check", lambda *_, **_more: recipes)

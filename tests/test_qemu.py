@@ -103,7 +103,7 @@ def test_each_way_has_its_clock_and_its_cpu(
     assert kernel <= own and not absent & (own | {*line})
 
 
-def test_a_counter_that_does_not_always_go_alike_is_no_clock(
+def test_a_counter_that_may_stop_is_no_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "guest"
@@ -279,9 +279,7 @@ def test_what_a_machine_cannot_do_is_refused(
         KINDS[kind].check(Method(cpus=2))
 
 
-def test_emulated_seconds_are_taken_only_when_asked_for(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_emulated_seconds_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     answering(monkeypatch, "QEMU emulator version 7.2.22\n")
     monkeypatch.setattr(emulator, "KVM", tmp_path / "kvm")
     check = KINDS["qemu"].check
@@ -296,9 +294,7 @@ def test_emulated_seconds_are_taken_only_when_asked_for(
     check(Method("time", "kvm"))
 
 
-def test_whoever_asks_for_emulated_seconds_is_told_what_they_are(
-    machine: Machines, tmp_path: Path
-) -> None:
+def test_what_emulated_seconds_are_is_flagged(machine: Machines, tmp_path: Path) -> None:
     (flag,) = machine(tmp_path, method=Method("time", "tcg")).caveats()
     assert flag.kind == "emulated-time"
     assert flag.text.startswith("seconds of an emulated CPU (QEMU 7.2.22, qemu64, tcg), as was ")
@@ -366,9 +362,7 @@ def test_without_kvm_the_ways_out_are_named(device: Path, monkeypatch: pytest.Mo
     assert "--metric instructions" in text and 'accel = "tcg" takes the seconds' in text
 
 
-def test_roots_sandbox_is_told_that_the_device_is_closed_to_it(
-    device: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_closed_to_roots_sandbox(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "drops_root", lambda: True)
     monkeypatch.setattr(sandbox, "require", lambda: True)
     device.chmod(0o660)

@@ -106,9 +106,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         ("bad.S", "", "memcpy", 'function: "strlen" is not known.*Allowed: memcpy'),
     ],
 )
-def test_a_wrong_file_is_refused(
-    name: str, start: str, function: str, message: str, tmp_path: Path
-) -> None:
+def test_a_wrong_file(name: str, start: str, function: str, message: str, tmp_path: Path) -> None:
     if start:
         own_file(tmp_path, name, start)
     elif name != "gone.S":

@@ -111,9 +111,7 @@ def test_a_descriptor_becomes_a_file() -> None:
         os.close(reading)
 
 
-def test_without_bwrap_nothing_runs(
-    asked_anew: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_bwrap(asked_anew: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError) as caught:
         sandbox.require()

@@ -74,9 +74,7 @@ def test_a_scheduler_goes_by_its_name_and_fair_is_the_kernels_own(tmp_path: Path
         ('scheduler = "ule"', "host", "runs the kernel as it is: leave scheduler out"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_reason(
-    keys: str, kind: str, message: str, tmp_path: Path
-) -> None:
+def test_a_wrong_scheduler_is_refused(keys: str, kind: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "a-b.bpf.c").write_text("")
     with pytest.raises(UsageError) as refused:
         if kind == "host":
@@ -130,9 +128,7 @@ def test_a_run_goes_on_though_a_scheduler_is_part_of_what_its_variants_are() -> 
     assert changed(experiment, recipes, {}) is None
 
 
-def test_one_image_with_two_schedulers_has_two_identities(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_identity_for_each_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Built, "_program", lambda _self, _variant: tmp_path)
     image = Image("a" * 32, tmp_path, "x86_64", 64, "7.3", {"seconds": 3})
     images = {"fair": image, "ule": replace(image, scheduler=built(tmp_path))}

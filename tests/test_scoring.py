@@ -178,9 +178,7 @@ def test_a_whole_index_is_a_line_below_the_table(kdyno: Kdyno, tmp_path: Path) -
     st.floats(1e-3, 1e6),
     st.booleans(),
 )
-def test_passes_have_the_score_for_their_median(
-    reps: list[tuple[int, int]], scale: float, higher: bool
-) -> None:
+def test_the_median_of_passes(reps: list[tuple[int, int]], scale: float, higher: bool) -> None:
     pairs = tuple((float(count), float(ns)) for count, ns in reps)
     whole = Sample(suite="s", case="c", score=scale, reps=pairs)
     result = passes(whole, higher)

@@ -59,9 +59,7 @@ def files(folder: Path) -> dict[str, bytes]:
 ONE = {"runs": 1, "kernels": 2, "machines": 1, "scores": 4, "samples": 4, "parts": 1}
 
 
-def test_a_run_is_there_once_and_comes_out_as_it_went_in(
-    tmp_path: Path, run: Run, shared: Shared
-) -> None:
+def test_a_run_is_there_once_and_as_it_was(tmp_path: Path, run: Run, shared: Shared) -> None:
     pushed = shared.push(run)
     assert (pushed.name, pushed.word, pushed.boots, pushed.left_out) == (run.name, "pushed", 14, ())
     assert shared.push(run).word == "there"
@@ -81,9 +79,7 @@ def test_a_run_is_there_once_and_comes_out_as_it_went_in(
     assert files(fetched.path) == files(run.path)
 
 
-def test_what_is_new_of_a_run_takes_the_place_of_what_was(
-    tmp_path: Path, run: Run, shared: Shared
-) -> None:
+def test_what_is_new_of_a_run_replaces_the_old(tmp_path: Path, run: Run, shared: Shared) -> None:
     early = tmp_path / "early" / run.name
     shutil.copytree(run.path, early)
     for left in ("0012-stock", "0013-mine"):
@@ -273,7 +269,7 @@ def test_an_odd_row_keeps_no_other_run_from_being_shown(
 @pytest.mark.slow
 @pytest.mark.parametrize("value", ["'x'", "x'ff'", "NULL", "CAST(x'ff' AS TEXT)"])
 @pytest.mark.parametrize("column", ["counts", "boots", "answer", "name", "judged"])
-def test_a_file_of_sqlite_holds_anything_in_any_column(
+def test_sqlite_holds_anything_in_any_column(
     tmp_path: Path, run: Run, column: str, value: str
 ) -> None:
     own = Shared(f"sqlite:///{tmp_path / 'store'}")
@@ -286,9 +282,7 @@ def test_a_file_of_sqlite_holds_anything_in_any_column(
             own.fetch(fact, tmp_path / "cache")
 
 
-def test_many_boots_are_several_parts(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_boots_in_parts(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = pack(run.path)
     monkeypatch.setattr("kdyno.store.database.shared._PART_BYTES", 4000)
     packed = pack(run.path)

@@ -183,7 +183,7 @@ def test_light_pages_say_what_they_lack(runs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_many_runs_are_made_by_several_processes(
+def test_pages_by_several_processes(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "_POOL_FROM", 12)
@@ -409,9 +409,7 @@ def test_live_pages_ask_and_others_do_not(site: Path, tmp_path: Path) -> None:
         assert "fetch(" not in path.read_text() and "connect-src" not in path.read_text()
 
 
-def test_a_port_in_use_is_told_with_the_way_out(
-    server: SiteServer, kdyno: Kdyno, site: Path
-) -> None:
+def test_a_port_in_use_names_the_way_out(server: SiteServer, kdyno: Kdyno, site: Path) -> None:
     port = server.server_address[1]
     runs = site.parent / "runs"
     output = kdyno("serve", "--port", port, "--runs", runs)

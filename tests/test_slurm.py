@@ -61,7 +61,7 @@ def test_a_job_has_a_node_for_itself(cluster: slurm.Cluster) -> None:
     assert sorted(done.stdout.decode().split()) == list(slurm.NODES), done.stderr.decode()
 
 
-def test_jobs_that_end_well_and_badly(
+def test_jobs_that_end_well_or_badly(
     cluster: slurm.Cluster, engine: Engine, tmp_path: Path
 ) -> None:
     good = [["sh", "-c", f"echo $SLURMD_NODENAME >{tmp_path}/{number}"] for number in range(3)]
@@ -92,9 +92,7 @@ def test_jobs_are_cancelled_by_themselves_or_by_the_label_of_a_killed_controller
     assert ended(cluster, other, theirs) == [""]
 
 
-def test_a_job_that_is_lost_with_its_node(
-    cluster: slurm.Cluster, engine: Engine, tmp_path: Path
-) -> None:
+def test_a_job_lost_with_its_node(cluster: slurm.Cluster, engine: Engine, tmp_path: Path) -> None:
     where = tmp_path / "where"
     (job,) = given(engine, ["sh", "-c", f"echo $SLURMD_NODENAME >{where}; exec sleep 300"])
     cluster.wait("a node", lambda: where.exists() and where.read_text().strip())
@@ -160,9 +158,7 @@ def test_doctor_asks_every_node(cluster: slurm.Cluster, tmp_path: Path) -> None:
     cluster.wait("the queue to be empty", lambda: cluster.do("squeue", "-h") == "")
 
 
-def test_doctor_tells_of_a_cache_that_nodes_do_not_share(
-    cluster: slurm.Cluster, tmp_path: Path
-) -> None:
+def test_doctor_names_a_cache_that_is_not_shared(cluster: slurm.Cluster, tmp_path: Path) -> None:
     """Where jobs get an environment of their own, and with it another cache."""
     (tmp_path / "kdyno").mkdir()
     (tmp_path / "kdyno" / "fleet.toml").write_text(

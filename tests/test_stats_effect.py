@@ -108,7 +108,7 @@ def test_pairs_that_are_none_and_too_few_of_them() -> None:
 
 
 @given(arms, st.integers(-20, 20))
-def test_swapping_the_arms_inverts_and_scaling_both_changes_nothing(
+def test_swapped_arms_invert_and_scaled_ones_do_nothing(
     pair: tuple[Scores, Scores], power: int
 ) -> None:
     one, other = paired_effect(*pair), paired_effect(pair[1], pair[0])

@@ -183,7 +183,7 @@ def test_corrected_intervals_hold_the_raw_ones(family: list[tuple[list[float], s
 
 @pytest.mark.slow
 @given(effects)
-def test_another_direction_and_swapped_arms_swap_the_words(
+def test_another_direction_or_swapped_arms_swap_words(
     family: list[tuple[list[float], str]],
 ) -> None:
     swap = {"faster": "slower", "slower": "faster"}

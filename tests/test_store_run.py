@@ -173,7 +173,7 @@ def test_a_run_killed_before_its_name_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "rename", "mkdir"])
-def test_a_full_disk_leaves_nothing_half_written(
+def test_a_full_disk_leaves_nothing_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     path = finished(tmp_path)

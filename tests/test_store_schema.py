@@ -142,9 +142,7 @@ def test_several_bring_a_store_up_to_date_at_once(shared: Shared) -> None:
 
 
 @pytest.mark.slow
-def test_tables_that_cannot_be_made_change_nothing(
-    shared: Shared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_that_cannot_be_made(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(connection: Connection) -> None:
         METADATA.create_all(connection)
         connection.execute(text("SELECT nothing_of_that_name"))

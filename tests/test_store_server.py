@@ -77,9 +77,7 @@ def pusher(connection: psycopg.Connection[tuple[object, ...]]) -> int:
     raise AssertionError("nobody waits")
 
 
-def test_a_push_that_is_killed_leaves_nothing(
-    server: postgres.Server, shared: Shared, run: Run
-) -> None:
+def test_a_killed_push_leaves_nothing(server: postgres.Server, shared: Shared, run: Run) -> None:
     with parts_held(server, shared) as connection:
         process = subprocess.Popen(
             [sys.executable, "-c", RUN, "push", run.path],
@@ -93,9 +91,7 @@ def test_a_push_that_is_killed_leaves_nothing(
     assert rows(server, shared) == 1
 
 
-def test_a_server_that_goes_away_in_the_middle(
-    server: postgres.Server, shared: Shared, run: Run
-) -> None:
+def test_a_server_that_goes_away(server: postgres.Server, shared: Shared, run: Run) -> None:
     with ThreadPoolExecutor(1) as pool, parts_held(server, shared) as connection:
         pushing = pool.submit(shared.push, run)
         connection.execute("SELECT pg_terminate_backend(%s)", [pusher(connection)])

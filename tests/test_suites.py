@@ -178,7 +178,7 @@ PIPE, WORDS, RT = 'bench = "pipe"', '["hackbench", "-g", "{groups}"]', '"rt-test
         (GROUPED, "#", 'one = ["two"]', ["groups.one: is the name of a case already"]),
     ],
 )  # fmt: skip
-def test_mistakes_in_a_suite_are_named(
+def test_mistakes_in_a_suite(
     tmp_path: Path, text: str, old: str, new: str, words: list[str]
 ) -> None:
     assert old in text
@@ -311,9 +311,7 @@ def test_the_figure_is_read(case: Case) -> None:
         ("x" * 5000 + "\nTime: nan", ["the figure is nan", "it printed '…"]),
     ],
 )
-def test_what_is_no_figure_is_shown_with_the_text(
-    case: Case, output: str, words: list[str]
-) -> None:
+def test_what_is_no_figure_is_shown(case: Case, output: str, words: list[str]) -> None:
     with pytest.raises(NoFigure) as error:
         read(case, output)
     for word in words:
@@ -352,9 +350,7 @@ stress-ng: metrc: [1] pipe                 277.03 MB per sec pipe write rate
         ("kernel-compile", "lib", "real_s: 5.589\nuser_s: 0.000\n", 5.589),
     ],
 )
-def test_recorded_output_of_the_shipped_programs(
-    suite: str, name: str, output: str, value: float
-) -> None:
+def test_recorded_output_of_programs(suite: str, name: str, output: str, value: float) -> None:
     assert read(SUITES[suite].case(name), output).value == value
 
 

@@ -50,7 +50,7 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.mark.parametrize("words", [(), ("-f", "markdown"), ("-f", "html")], ids=str)
-def test_people_are_shown_the_first_and_told_so(
+def test_people_see_the_first_and_are_told_so(
     kdyno: Kdyno, run: Run, words: tuple[str, ...]
 ) -> None:
     output = kdyno("report", run.name, *words)

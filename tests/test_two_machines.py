@@ -77,9 +77,7 @@ def output_of(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def test_the_doctor_sees_that_no_lock_of_one_is_seen_by_the_other(
-    seen: Path, tmp_path: Path
-) -> None:
+def test_the_doctor_sees_that_no_lock_is_seen_by_the_other(seen: Path, tmp_path: Path) -> None:
     """What the tests below need of these mounts."""
     real = tmp_path / "real"
     real.mkdir()
@@ -93,9 +91,7 @@ def test_the_doctor_sees_that_no_lock_of_one_is_seen_by_the_other(
     assert (node["locks"], node["writes"]) == (False, True)
 
 
-def test_two_machines_that_build_one_image_at_once_leave_one_whole_image(
-    seen: Path, tmp_path: Path
-) -> None:
+def test_two_machines_that_build_one_image_leave_one(seen: Path, tmp_path: Path) -> None:
     toy = Toy(tmp_path / "real", {"scripts/extra.mk": GATE})
     (toy.cache / "ccache" / "signed").mkdir(parents=True)
     both = [builder(name, seen, toy) for name in ("n1", "n2")]
@@ -158,9 +154,7 @@ print(*sorted(it.name for it in Path(sys.argv[1]).iterdir()))
 """
 
 
-def test_nothing_stays_of_a_folder_that_is_removed_with_its_lock(
-    seen: Path, tmp_path: Path
-) -> None:
+def test_nothing_stays_of_a_folder_removed_with_its_lock(seen: Path, tmp_path: Path) -> None:
     """As on NFS, an open file that is removed is there under another name until it is closed."""
     (tmp_path / "real").mkdir()
     request = (sys.executable, "-c", SCRATCH, str(seen))

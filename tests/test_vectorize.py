@@ -297,9 +297,7 @@ def test_an_image_without_a_record_gets_one_and_stays_the_same(toy: Toy) -> None
     assert surveys.read(again.folder / surveys.FILE).loops
 
 
-def test_the_next_build_from_the_same_tree_keeps_what_it_did_not_compile(
-    toy: Toy, survey: Survey
-) -> None:
+def test_the_next_build_keeps_what_it_did_not_compile(toy: Toy, survey: Survey) -> None:
     # Where the tests are run side by side, those above may have built in another process.
     assert survey.sides
     changed = toy.edit("walk", "kernel/time.c", "return CONFIG_HZ;", "return CONFIG_HZ + 1;")
@@ -391,9 +389,7 @@ def test_a_table_on_the_terminal_says_how_much_it_leaves_out() -> None:
     assert "and 1 more" in lines[4]
 
 
-def test_the_verb_shows_a_saved_survey_in_every_format(
-    kdyno: Kdyno, saved: Path, tmp_path: Path
-) -> None:
+def test_a_saved_survey_in_every_format(kdyno: Kdyno, saved: Path, tmp_path: Path) -> None:
     times = tmp_path / "times.json"
     times.write_text(profile_json(TIMES))
     result = kdyno("lab", "vectorize", saved, "--profile", times)

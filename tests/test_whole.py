@@ -214,9 +214,7 @@ def test_a_lock_is_waited_for_and_its_holder_named(tmp_path: Path) -> None:
     assert texts == [f"process {os.getpid()}\n", "mine\n"]
 
 
-def test_temporary_files_go_where_they_should(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_temporary_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with whole.scratch("boot") as folder:
         assert folder.parent.parent == tmp_path and folder.parent.name.startswith("kdyno-boot-")
