@@ -58,10 +58,7 @@ def bench_of(**changed: object) -> Bench:
             }
             for name, factor in factors.items()
         },
-        "ceilings": {
-            "L1": {"bytes_per_ns": 256.0},
-            "memory": {"bytes_per_ns": 16.0},
-        },
+        "ceilings": {"L1": {"bytes_per_ns": 256.0}, "memory": {"bytes_per_ns": 16.0}},
         "caches": {"L1": 32768, "L2": 1 << 20, "L3": 1 << 24},
         "failed": {"bad": "died of SIGSEGV"},
         "left_out": {"mine": "fails its check: <b>bytes</b>"},

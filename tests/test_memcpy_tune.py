@@ -37,15 +37,7 @@ from kdyno.labs.memcpy import search, tables
 from kdyno.labs.memcpy.loads import Load, load
 from kdyno.labs.memcpy.results import parse_bench
 from kdyno.labs.memcpy.search import STAGES, Choice, CpuTuned, Trial, Tuned
-from kdyno.labs.memcpy.shape import (
-    STORES,
-    TAILS,
-    WIDTHS,
-    Shape,
-    describe,
-    generate,
-    parse_shape,
-)
+from kdyno.labs.memcpy.shape import STORES, TAILS, WIDTHS, Shape, describe, generate, parse_shape
 from kdyno.report.show import terminal
 
 GOLDEN = Path(__file__).parent / "golden"

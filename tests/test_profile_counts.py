@@ -345,10 +345,7 @@ def test_the_verdict_says_which_functions_and_by_how_much() -> None:
     assert [
         (each.where, each.function, each.value - each.baseline_value, each.functions)
         for each in pipe
-    ] == [
-        ("kernel", "do_pipe", 41.0, 1),
-        ("others", "", 0.0, 2),
-    ]
+    ] == [("kernel", "do_pipe", 41.0, 1), ("others", "", 0.0, 2)]
     assert sum(each.value for each in pipe) == 183.5
     assert [one.functions for one in named.effects[1:]] == [(), ()]
     assert Verdict.from_json(named.to_json()) == named

@@ -210,10 +210,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machines:
     """In a folder, for these variants, of one image."""
 
     def build(
-        folder: Path,
-        *variants: Variant,
-        method: Method = COUNTED,
-        program: str = EMULATOR.program,
+        folder: Path, *variants: Variant, method: Method = COUNTED, program: str = EMULATOR.program
     ) -> Qemu:
         monkeypatch.setattr(emulator, "find", lambda: Emulator(program, EMULATOR.version))
         monkeypatch.setattr(guest, "guest_program", lambda _cache, _bits: folder / "guest")

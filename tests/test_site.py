@@ -289,7 +289,7 @@ def test_missing_cells_and_figures_that_are_none(runs: Path, tmp_path: Path) -> 
     checked(tmp_path / "site")
     scores = summarize(run)[0].scores
     assert {(score.case, score.variant) for score in scores} == {
-        *(("pipe", "stock"), ("pipe", "mine"), ("read", "stock")),
+        *(("pipe", "stock"), ("pipe", "mine"), ("read", "stock"))
     }
     assert all(score.ratio is None for score in scores)
     text = (tmp_path / "site" / "history" / "nightly.html").read_text()

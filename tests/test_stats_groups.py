@@ -11,14 +11,7 @@ import pytest
 from benchmarks.simulation import simulate
 from benchmarks.turn_noise import NOISES, Noise, boot_values, group_values
 from kdyno.stats.family import Family
-from kdyno.stats.groups import (
-    best_rounds,
-    between,
-    locations,
-    machine_spread,
-    precisions,
-    spread,
-)
+from kdyno.stats.groups import best_rounds, between, locations, machine_spread, precisions, spread
 
 
 def test_the_location_is_the_median_of_all_pairwise_means() -> None:

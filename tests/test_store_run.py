@@ -30,9 +30,6 @@ from kdyno.store.samples import gather
 from kdyno.store.verdict import Verdict
 
 PIPE = ("unixbench", "pipe", "stock")
-EXAMPLES = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 
 
 def manifest(state: State = "running") -> Manifest:
@@ -223,23 +220,6 @@ def test_nothing_is_written_through_links(tmp_path: Path) -> None:
         write_run(path)
 
 
-@pytest.mark.slow
-@EXAMPLES
-@given(
-    name=st.sampled_from(["manifest.json", "verdict.json", "experiment.toml", "images/stock.json"]),
-    data=st.binary(max_size=200) | st.just(b"[" * 200_000) | st.just(b'{"schema": 2}'),
-)
-def test_no_content_of_a_run_raises_anything_else(tmp_path: Path, name: str, data: bytes) -> None:
-    rows = list_runs(tmp_path)
-    run = rows[0] if rows else Run(finished(tmp_path))
-    (run.path / name).write_bytes(data)
-    for read in (run.manifest, run.verdict, run.experiment_text, lambda: run.image("stock")):
-        try:
-            read()
-        except KdynoError as error:
-            assert str(run.path) in str(error)
-
-
 def test_work_is_equal_wherever_temporary_folders_lie() -> None:
     one = work_digest("run", None, ("sh", "/tmp/kdyno-x1/y"))
     assert one == work_digest("run", None, ("sh", "/var/kdyno-other/z"))
@@ -369,26 +349,42 @@ json_values = st.recursive(
 keys = st.sampled_from(
     sorted({*BootJob.model_fields, *BootHost.model_fields, *Sample.model_fields})
 )
-contents = st.binary(max_size=300) | st.dictionaries(keys, json_values, max_size=12).map(
-    lambda value: json.dumps(value).encode() + b"\n"
+contents = (
+    st.binary(max_size=300)
+    | st.sampled_from([b"[" * 200_000, b'{"schema": 2}'])
+    | st.dictionaries(keys, json_values, max_size=12).map(
+        lambda value: json.dumps(value).encode() + b"\n"
+    )
+)
+BOOT_FOLDER = "boots/0000-stock"
+FILES = (
+    *("manifest.json", "verdict.json", "experiment.toml", "images/stock.json"),
+    *(f"{BOOT_FOLDER}/{part}" for part in (JOB, HOST, SAMPLES)),
 )
 
 
 @pytest.mark.slow
-@EXAMPLES
-@given(part=st.sampled_from([JOB, HOST, SAMPLES]), data=contents)
-def test_no_content_of_a_boot_raises_anything_else(tmp_path: Path, part: str, data: bytes) -> None:
-    path = tmp_path / BOOT.folder_name
-    if not path.exists():
-        written(tmp_path)
-    before = (path / part).read_bytes()
-    try:
-        (path / part).write_bytes(data)
-        assert read(path).folder_name == path.name
-    except KdynoError as error:
-        assert str(path) in str(error)
-    finally:
-        (path / part).write_bytes(before)
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(name=st.sampled_from(FILES), data=contents)
+def test_no_content_of_a_run_raises_anything_else(tmp_path: Path, name: str, data: bytes) -> None:
+    rows = list_runs(tmp_path)
+    run = rows[0] if rows else Run(finished(tmp_path))
+    before = (run.path / name).read_bytes()
+    (run.path / name).write_bytes(data)
+    for part in (
+        run.manifest,
+        run.verdict,
+        run.experiment_text,
+        lambda: run.image("stock"),
+        lambda: read(run.path / BOOT_FOLDER),
+    ):
+        try:
+            part()
+        except KdynoError as error:
+            assert str(run.path) in str(error)
+    (run.path / name).write_bytes(before)
 
 
 def add(runs: Path, experiment: str, created: str, state: State = "finished") -> Path:

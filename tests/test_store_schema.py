@@ -99,10 +99,7 @@ def test_from_the_version_before_with_all_that_is_in_it(tmp_path: Path, shared: 
         with pytest.raises(UsageError, match=r"of an earlier kdyno \(0001, this one's are 0002\)"):
             ask()
     # An upgrade that is interrupted leaves it as it was.
-    with (
-        pytest.raises(KeyboardInterrupt),
-        writing(shared._engine, shared.address) as connection,
-    ):
+    with pytest.raises(KeyboardInterrupt), writing(shared._engine, shared.address) as connection:
         tables.prepare(connection, shared.where, upgrade=True)
         raise KeyboardInterrupt
     assert rows(shared, BEFORE) == before

@@ -127,10 +127,7 @@ def test_two_that_push_at_once(server: postgres.Server, shared: Shared, run: Run
     for ends_well, second in ((False, "pushed"), (True, "there")):
         with ThreadPoolExecutor(1) as pool, server.connect(name(shared)) as watcher:
             watcher.execute("DELETE FROM runs")
-            with (
-                suppress(KeyboardInterrupt),
-                writing(shared._engine, shared.address) as connection,
-            ):
+            with suppress(KeyboardInterrupt), writing(shared._engine, shared.address) as connection:
                 assert put(connection, copy, shared.where).word == "pushed"
                 pushing = pool.submit(Shared(shared.address).push, run)
                 pusher(watcher)
