@@ -226,40 +226,22 @@ SHAPE = Shape(
 )
 
 
-@pytest.fixture
-def article(tmp_path: Path) -> Path:
+def test_the_page_of_a_small_article_and_of_what_is_kept_of_its_run(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
-    return file
-
-
-def small_run(tmp_path: Path) -> Run:
     run = make(tmp_path / "runs", SHAPE)
     with write_run(run.path) as writer:
         for name, part in (("stock", 1.0), ("mine", 0.7)):
-            writer.save_file(
-                f"{name}.json", profile_to_json(profile(name, part)).encode(), "profile"
-            )
-    return run
-
-
-def test_the_page_of_a_small_article(tmp_path: Path, article: Path) -> None:
-    run = small_run(tmp_path)
-    text = page([load_file(article)], collect([run.path]))
+            content = profile_to_json(profile(name, part)).encode()
+            writer.save_file(f"{name}.json", content, "profile")
+    text = page([load_file(file)], collect([run.path]))
     held(GOLDEN / "published.md", text)
     assert "mine ÷ stock" in text and "other ÷ stock" not in text
-
-
-def test_what_is_kept_of_a_run_makes_the_same_page_and_does_not_say_whose_machine_it_was(
-    tmp_path: Path, article: Path
-) -> None:
-    run = small_run(tmp_path)
+    # What is kept makes the same page, and does not say whose machine it was.
     small = keeping.keep_run(run, tmp_path / "kept")
-    assert [path.name for path in sorted(small.iterdir())] == [
-        "manifest.json", "profile", "verdict.json",
-    ]  # fmt: skip
-    articles = [load_file(article)]
-    assert page(articles, collect([small])) == page(articles, collect([run.path]))
+    kept_files = {path.name for path in small.iterdir()}
+    assert kept_files == {"manifest.json", "profile", "verdict.json"}
+    assert page([load_file(file)], collect([small])) == text
     assert set(Run(small).manifest().host) <= set(keeping.HOST)
     assert keeping.keep_run(run, tmp_path / "kept") == small
     assert keeping.keep_run(run, tmp_path / "kept", "part").name == f"{small.name}-part"

@@ -26,21 +26,21 @@ from test_docs_examples import examples
 from test_html import Page
 
 from kdyno.errors import ToolError, UsageError
+from kdyno.report import page as report_page
 from kdyno.report.site import build
 from kdyno.report.site.build import Built, build_site
 from kdyno.report.site.history import series_of
 from kdyno.report.site.server import SiteServer, is_loopback, watch
 from kdyno.report.site.summary import page_name, summarize
 from kdyno.stats import changepoints
-from kdyno.store.run import Run, create_run
+from kdyno.store.run import create_run
 
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(build, "_POOL_FROM", 100)
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    return folder
+    (tmp_path / "runs").mkdir()
+    return tmp_path / "runs"
 
 
 def checked(site: Path) -> dict[str, Page]:
@@ -89,8 +89,6 @@ def test_no_runs_at_all(runs: Path, tmp_path: Path) -> None:
     build_site(runs, tmp_path / "site")
     assert "There is no run yet" in (tmp_path / "site" / "index.html").read_text()
     assert set(checked(tmp_path / "site")) == {"index.html", "history.html"}
-    with pytest.raises(UsageError, match=r"no such folder of runs.*--runs"):
-        build_site(tmp_path / "nowhere", tmp_path / "site")
 
 
 def test_runs_of_every_state_are_listed_with_the_reason(runs: Path, tmp_path: Path) -> None:
@@ -338,22 +336,19 @@ def test_a_report_that_cannot_be_drawn_takes_no_other_away(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = small(runs), small(runs, 1)
-    from kdyno.report import page
-
-    real = page._page_data
+    real = report_page._page_data
 
     def breaks(evidence: Any) -> Any:
         if evidence.name == bad.name:
             raise ZeroDivisionError("<b>")
         return real(evidence)
 
-    monkeypatch.setattr(page, "_page_data", breaks)
+    monkeypatch.setattr(report_page, "_page_data", breaks)
     build_site(runs, tmp_path / "site")
     checked(tmp_path / "site")
     (row,) = [row for row in rows(tmp_path / "site") if bad.name in row]
     assert "could not be made: ZeroDivisionError: &lt;b&gt;" in row
     assert (tmp_path / "site" / "runs" / f"{good.name}.html").is_file()
-    assert isinstance(good, Run)
 
 
 __all__ = ["ask", "server", "site"]
@@ -421,6 +416,8 @@ def test_a_port_in_use_names_the_way_out(server: SiteServer, kdyno: Kdyno, site:
     ):
         refused = kdyno("serve", "--runs", runs, *words)
         assert refused.status == 2 and each in refused.err
+    with pytest.raises(UsageError, match="a port is a number up to 65535"):
+        SiteServer(site, "127.0.0.1", 65536)
 
 
 def test_a_cache_that_cannot_be_written_is_told_with_the_way_out(
@@ -430,14 +427,6 @@ def test_a_cache_that_cannot_be_written_is_told_with_the_way_out(
     monkeypatch.setenv("KDYNO_CACHE", str(tmp_path / "file"))
     output = kdyno("serve", "--port", 0, "--runs", site.parent / "runs")
     assert output.status in (1, 2) and "KDYNO_CACHE names another cache folder" in output.err
-
-
-def test_a_port_beyond_the_last(site: Path) -> None:
-    with (
-        pytest.raises(UsageError, match="a port is a number up to 65535"),
-        SiteServer(site, "127.0.0.1", 65536),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(
