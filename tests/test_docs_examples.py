@@ -5,6 +5,7 @@ that do."""
 from __future__ import annotations
 
 import dataclasses
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,21 @@ import pytest
 from command_line import Kdyno
 from synthetic_run import Shape, make
 from test_docs import VERBS as COMMANDS
+from test_memcpy_bench import bench_of
+from test_profiles_shown import HALF, STOCK
 
 from kdyno.kernels.cpu import missing
+from kdyno.labs.memcpy.results import to_json as bench_json
+from kdyno.labs.profile.record import to_json
 from kdyno.store.manifest import CaseInfo
+from kdyno.store.run import write_run
 
-VERBS = ("doctor", "list", "compare", "report", "lab memcpy generate", "lab memcpy check")
+VERBS = (
+    *("doctor", "list", "compare", "report", "profile"),
+    *("lab memcpy generate", "lab memcpy check", "lab memcpy bench"),
+)
+ONLY = {"profile": "--show", "lab memcpy bench": "--from"}
+"""Verb → the word of its examples that measure nothing."""
 ENDS = {"kdyno report last --fail-on slower": 10}
 """Examples that are to end with another status than 0."""
 
@@ -35,11 +46,14 @@ CASES = tuple(
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two finished runs, which end as those of the examples do."""
+    """Two finished runs with profiles, which end as those of the examples do."""
     folder = tmp_path_factory.mktemp("runs")
     shape = Shape(cases=CASES, variants={"mine": 0.96}, blocks=8)
     for name in ("3f2a", "81bc"):
         path = make(folder, dataclasses.replace(shape, experiment=f"run{name}")).path
+        with write_run(path) as writer:
+            for own in (STOCK, HALF):
+                writer.save_file(f"{own.variant}.json", to_json(own).encode(), "profile")
         path.rename(path.with_name(f"{path.name[:-4]}{name}"))
     return folder
 
@@ -49,6 +63,7 @@ def quickly(verb: str) -> list[Any]:
     the reader's; of a check a part of the sizes will do."""
     other = ("--kernel", "--on", "--kvm", "--box", "--attribute", "--join", "./mine.S")
     lines = [line for line in examples(verb) if not any(word in line.split() for word in other)]
+    lines = [line for line in lines if ONLY.get(verb, "") in line]
     if verb != "lab memcpy check":
         return list(lines)
     return [pytest.param(f"{line} --quick", marks=pytest.mark.slow) for line in lines]
@@ -60,6 +75,7 @@ def test_example(
 ) -> None:
     monkeypatch.setenv("KDYNO_RUNS", str(runs))
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "bench.json").write_text(json.dumps(bench_json(bench_of())))
     words = shlex.split(line, comments=True)[1:]
     if words[:3] == ["lab", "memcpy", "check"] and missing(("avx2",)) and len(words) > 3:
         pytest.skip("this CPU has no AVX2")

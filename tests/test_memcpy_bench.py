@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import Kdyno
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_docs_examples import examples
 
 from kdyno.errors import UsageError
 from kdyno.kernels.routines.checking import Contender
@@ -128,19 +125,6 @@ def test_goals_compare_with_the_right_ones() -> None:
     assert [goal.met for goal in figures] == [True, False, True, True]
     assert "fsrm" in figures[3].name
     assert not goals(bench_of(), "orig")[0].met
-
-
-@pytest.mark.parametrize(
-    "line", [line for line in examples("lab memcpy bench") if "--from" in line]
-)
-def test_the_documented_example(
-    line: str, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("bench.json").write_text(json.dumps(to_json(bench_of())))
-    result = kdyno(*shlex.split(line, comments=True)[1:])
-    assert result.status == 0, result.err
-    assert "wide is the fastest" in result.out and "narrow" in result.out
 
 
 def test_a_bench_survives_its_file() -> None:

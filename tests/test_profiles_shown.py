@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from site_runs import evidence_of
 from synthetic_run import DEMO, make
-from test_docs_examples import examples
 
 from kdyno import labs
 from kdyno.errors import ToolError, UsageError
@@ -207,19 +205,6 @@ def test_the_verb_shows_what_a_run_has(kdyno: Kdyno, run: Run, tmp_path: Path) -
     assert [own["variant"] for own in data["profiles"]] == ["stock", "mine"]
     assert "mine (perf);UML kernel;vfs_read;memcpy 200000" in folded.read_text()
     assert kdyno("report", run.path, "-f", "folded").out == folded.read_text()
-
-
-@pytest.mark.parametrize(
-    "line", [example for example in examples("profile") if "--show" in example]
-)
-def test_the_documented_example(
-    line: str, kdyno: Kdyno, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = kdyno(*shlex.split(line, comments=True)[1:])
-    assert result.status == 0, result.err
-    assert "memcpy" in result.out
-    assert "stock (perf);UML kernel;vfs_read;memcpy 400000" in Path("out.folded").read_text()
 
 
 def test_the_page_has_differences_functions_and_a_flame_graph(kdyno: Kdyno, run: Run) -> None:
