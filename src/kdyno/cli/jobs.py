@@ -13,7 +13,7 @@ from kdyno.errors import Interrupted, UsageError, interruption
 from kdyno.experiment import loader
 from kdyno.experiment.loader import apply
 from kdyno.experiment.model import Experiment
-from kdyno.fleet.engine import FILE, Engine, settings
+from kdyno.fleet.engine import FILE, Engine, Settings, settings
 from kdyno.fleet.waves import Controller, Place, Record, Union, build, label_of
 from kdyno.judge.judging import verdict_of
 from kdyno.judge.pairs import Question
@@ -37,12 +37,18 @@ def settings_file() -> Path:
     return home / "kdyno" / FILE
 
 
-def begin(file: Path, experiment: Experiment, on: str, options: Options) -> tuple[Run, Verdict]:
-    """A new run in jobs. ``experiment``: with the overrides applied."""
+def check(experiment: Experiment, on: str) -> Settings:
+    """Where they run. UsageError, before anything is built, where they cannot."""
     chosen = settings(on, settings_file())
-    chosen.slots()  # CPUs that are not there are known before anything is built
+    chosen.slots()  # CPUs that are not there
     if not KINDS[experiment.machine.kind].builds:
         raise UsageError("--on is for kernels that are compared; the machine's own kernel is not")
+    return chosen
+
+
+def begin(file: Path, experiment: Experiment, on: str, options: Options) -> tuple[Run, Verdict]:
+    """A new run in jobs. ``experiment``: with the overrides applied."""
+    chosen = check(experiment, on)
     record = Record(settings=chosen, file=str(file.absolute()), ref=options.ref)
     manifest = manifest_of(experiment, options.overrides, images={}, failed={}, cases=())
     with create_run(options.runs, experiment.text, manifest) as writer:

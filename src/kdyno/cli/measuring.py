@@ -39,6 +39,7 @@ from kdyno.verbs.watching import executed
 _begin_in_jobs = deferred("kdyno.cli.jobs:begin")
 _go_on_in_jobs = deferred("kdyno.cli.jobs:go_on")
 _is_in_jobs = deferred("kdyno.cli.jobs:is_in_jobs")
+_check_jobs = deferred("kdyno.cli.jobs:check")
 _each_commit = deferred("kdyno.cli.matrix:each")
 _trial = deferred("kdyno.measure.commands:Trial")
 _text_of = deferred("kdyno.measure.commands:experiment_text")
@@ -64,7 +65,8 @@ def run(request: Request, extent: Extent, working: Working) -> int:
             "--confirm begins a second run here: it goes with neither --on nor --resume"
         )
     if request.resume is not None:
-        if file is not None or overrides.to_json() or request.ref is not None or request.dry_run:
+        others = (file, request.ref, request.dry_run, request.refresh, overrides.to_json())
+        if any(others):
             raise UsageError("--resume goes on with a run as it was begun; give nothing else")
         if request.on is not None:
             raise UsageError("--resume knows where the run was measured; leave out --on")
@@ -134,6 +136,8 @@ def measured(
     in_jobs = request.on is not None or (resumed is not None and _is_in_jobs(resumed))
     if request.fail_on or request.scoring is not None or profiled:
         _check_wishes(edited, suites, request, in_jobs=in_jobs)
+    if request.on is not None:
+        _check_jobs(edited, request.on)
     shared = store_prepared() if request.push else None
     consent(edited, request.yes or resumed is not None)
     if request.dry_run:

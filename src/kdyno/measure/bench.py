@@ -209,6 +209,8 @@ def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
         mistakes.add(("machine", key), f'{key} goes with kind = "box"')
     elif experiment.box != Box() and not kind.remote:
         mistakes.add(("box",), '[box] goes with [machine] kind = "box"')
+    if experiment.measure.interleave == "turns" and kind.can.turns:
+        mistakes.add(("measure", "interleave"), f'"turns" cannot be: {kind.can.turns}')
     mistakes.raise_any()
     kind.check(metric_of(experiment))
     refuse_undecided(experiment, cases)
