@@ -9,6 +9,7 @@ import math
 import subprocess
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from command_line import Kdyno, effect, kdyno
 
 from benchmarks.simulation.synthetic import normal
 from benchmarks.watch import COMMITS, NIGHTS, STEPS, noise, replay, watcher
+from kdyno import whole
 from kdyno.bisect.search import Difference, Measured, Span
 from kdyno.bisect.session import State, Step, Verification
 from kdyno.cli import watch as branch
@@ -121,7 +123,7 @@ class World:
     def once(self, experiment: Experiment, *_: object) -> tuple[Run, Verdict]:
         commits = {}
         for variant in experiment.variants:
-            patch = variant.patches[0].stem if variant.patches else ""
+            patch = variant.patches[0].stem.partition("-")[0] if variant.patches else ""
             commits[variant.name] = patch or variant.source.rpartition("#")[2]
         self.measured.append(
             tuple(self.git("log", "-1", "--format=%s", commit) for commit in commits.values())
@@ -375,6 +377,23 @@ def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> No
     assert world.call("report", "--all", "-o", place, "--runs", world.runs).status == 0
     assert message["id"] not in (place / "history.html").read_text()
     assert "cannot be read" in world.visit().err
+
+
+def test_who_waited_for_another_visit_goes_on_from_what_that_one_left(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were begun when there was nothing."""
+    folder, tip = store.folder_of(world.runs, "nightly"), world.git("rev-parse", "HEAD")
+    alarm = Alarm("i", "s", "c", "higher", "g", "b", 0.9, 0.89, 0.91, "bisected", told=True)
+    real = whole.locked
+
+    def locked(file: Path, waiting: Callable[[str], None]) -> AbstractContextManager[None]:
+        source = f"git:{world.folder / 'linux'}#main"
+        store.save(folder, Watch("nightly", source, tip, alarms=(alarm,)))
+        return real(file, waiting)
+
+    monkeypatch.setattr(whole, "locked", locked)
+    assert world.visit().status == 0 and store.load(folder).alarms == (alarm,)
 
 
 def test_again_and_again_until_it_is_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

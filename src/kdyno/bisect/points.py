@@ -121,7 +121,7 @@ def merged(folder: Path, merge: Point) -> tuple[str, str] | None:
 def with_keys(folder: Path, point: Point, good: str, patches: Path) -> Point:
     """The point with the keys of its variant; the patch is written into ``patches`` once."""
     source = {"source": f"git:{folder}#{good}"}
-    file = patches / f"{point.commit}.patch"
+    file = patches / f"{point.commit}-{good[:SHORT]}.patch"
     if point.commit != good and not file.is_file():
         text = git.answer(folder, [*_DIFF, OPEN, good, point.commit])
         count = text.count(b"\ndiff --git ") + text.startswith(b"diff --git ")

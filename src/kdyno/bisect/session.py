@@ -29,7 +29,7 @@ from kdyno.judge.judging import within
 from kdyno.kernels import source
 from kdyno.kernels.image import compiled_sources
 from kdyno.kernels.source import Tree
-from kdyno.measure.builder import Built, Recipes, build_all, check
+from kdyno.measure.builder import build_all, check
 from kdyno.measure.commands import literal
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
@@ -304,7 +304,10 @@ class Session:
         run, build_s = "", 0.0
         outcome: Outcome
         try:
-            recipes, built = self._built_of(experiment)
+            cache, listener = self.options.cache, self.options.listener
+            more: Any = {"report": listener.building, "notify": listener.notify}
+            recipes = check(experiment, cache, listener.fetching, report=listener.building)
+            built = build_all(experiment, recipes, cache, jobs=self.options.jobs, **more)
         except UsageError as problem:
             outcome = Unusable(str(problem)[:500])
         else:
@@ -326,13 +329,6 @@ class Session:
         seconds = time.monotonic() - began_s
         step = Step(at, outcome, run, round(seconds, 1), round(build_s, 1))
         self.save(steps=(*self.state.steps, step))
-
-    def _built_of(self, experiment: Experiment) -> tuple[Recipes, Built]:
-        """UsageError where one of them cannot be built."""
-        cache, listener = self.options.cache, self.options.listener
-        recipes = check(experiment, cache, listener.fetching, report=listener.building)
-        more: Any = {"report": listener.building, "notify": listener.notify}
-        return recipes, build_all(experiment, recipes, cache, jobs=self.options.jobs, **more)
 
     def _outcome(
         self, run: Run, verdict: Verdict, three: Sequence[Point], needed: float
@@ -506,18 +502,18 @@ def git_log(state: State) -> str:
     points = state.range.points
     if state.range.what != "commit":
         return ""
-    lines = ["git bisect start '--first-parent'"]
-    lines += [f"git bisect bad {points[-1].commit}", f"git bisect good {points[0].commit}"]
-    for step in state.steps:
-        match step.outcome:
-            case Unusable():
-                word = "skip"
-            case Same(as_low):
-                word = "good" if as_low else "bad"
-            case Measured(first, second, _whole):
-                word = "good" if first.size < second.size else "bad"
-        lines.append(f"git bisect {word} {points[step.at].commit}")
-    return "\n".join([*lines, ""])
+    # Where the search has gone back, what it thought of a point before is not what it is now.
+    low, high, skip = 0, len(points) - 1, dict[int, str]()
+    if state.reproduced:
+        search = state.search()
+        spans = [search.span] if search.span else search.steps or search.spread
+        span = max(spans, key=lambda span: span.difference.size, default=search.ends)
+        low, high, skip = span.low, span.high, search.unusable
+    probed = sorted({step.at for step in state.steps} - skip.keys())
+    goods, bads = [0, *(at for at in probed if at <= low)], [at for at in probed if at >= high]
+    words = (("bad", [len(points) - 1, *reversed(bads)]), ("good", goods), ("skip", sorted(skip)))
+    lines = [f"git bisect {word} {points[at].commit}" for word, own in words for at in own]
+    return "\n".join(["git bisect start '--first-parent'", *lines, ""])
 
 
 def answer(state: State) -> str:
@@ -620,7 +616,9 @@ def letter(state: State, machine: str) -> str:
     word = "REGRESSION" if (check.difference.ratio < 1) == (better == "more") else "PERFORMANCE"
     metric = base.get("measure", {}).get("metric", "time")
     config = "".join(f" --config {part}" for part in base.get("kernel", {}).get("config", []))
-    kind = f" --machine {base['machine']['kind']}" if "machine" in base else ""
+    machine_of = {key: base.get("machine", {}).get(key) for key in ("kind", "cpus")}
+    kind = f" --machine {machine_of['kind']}" if machine_of["kind"] else ""
+    kind += f" --cpus {machine_of['cpus']}" if machine_of["cpus"] else ""
     points = state.range.points
     reverted = []
     if check.reverted is not None:

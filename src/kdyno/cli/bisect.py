@@ -171,10 +171,12 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
             return
         say(f"{point.short} is a merge: its branch is searched from where it began")
         folder = folder / f"inside-{point.short}"
+        # What is smaller inside is not what was found outside.
+        question = replace(state.question, min_effect=state.least)
         if (folder / STATE).is_file():
-            state = session.load(folder)
+            state = replace(session.load(folder), question=question)
         else:
-            state = State(state.question, Range(ranges.commits(repository, *branch), "commit"))
+            state = State(question, Range(ranges.commits(repository, *branch), "commit"))
 
 
 def _begun(request: Request) -> State:

@@ -119,12 +119,6 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
     if spec.kind != "git" or not spec.ref:
         raise UsageError(f"{file}: source = {source}: a branch is git:FOLDER_OR_URL#BRANCH")
     folder = store.folder_of(options.runs, experiment.name)
-    before = store.load(folder) if (folder / store.STATE).is_file() else None
-    if before is not None and before.source != source:
-        raise UsageError(
-            f"{file}: {experiment.name} watches {before.source} ({folder}), and now the source is "
-            f"{source}: give the experiment another name"
-        )
     if is_url(spec.rest):
         with Building() as building:
             repository = git.mirror(spec, options.cache, building.fetching)
@@ -146,7 +140,13 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
             return deepest(states)
 
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        start = store.load(folder) if before else Watch(experiment.name, source)
+        begun = (folder / store.STATE).is_file()  # by the one that was waited for, perhaps
+        start = store.load(folder) if begun else Watch(experiment.name, source)
+        if start.source != source:
+            raise UsageError(
+                f"{file}: {experiment.name} watches {start.source} ({folder}), and now the source "
+                f"is {source}: give the experiment another name"
+            )
         watcher = Watcher(folder, start, repository, own, measure, search, within, say, now)
         why = watcher.visit(tip)
         new = tuple(tell(watcher))

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""What a search leaves for git and for the mailing list, and a patch for each good commit."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_bisect import a_state, difference
+
+from kdyno.bisect import points, session
+from kdyno.bisect.points import Point, Range
+from kdyno.bisect.search import Measured, Same, Unusable
+from kdyno.bisect.session import Step, git_log
+
+
+def scripted(folder: Path, *steps: str) -> Path:
+    """A repository: each step is a commit's title, or words of git after a ``$``."""
+    folder.mkdir()
+
+    def git(*words: str) -> None:
+        name = ["-c", "user.name=A", "-c", "user.email=a@localhost"]
+        subprocess.run(["git", "-C", folder, *name, *words], check=True, capture_output=True)
+
+    git("init", "-q", "-b", "main")
+    for step in steps:
+        if step.startswith("$"):
+            git(*step[1:].split())
+        else:
+            (folder / f"{step.replace(' ', '-')}.c").write_text(step)
+            git("add", "-A")
+            git("commit", "-q", "--allow-empty", "-m", step)
+    return folder
+
+
+def measured(first: float, second: float) -> Measured:
+    return Measured(difference(first), difference(second), difference(first + second))
+
+
+@pytest.mark.parametrize(
+    ("steps", "marks"),
+    [
+        # Back from a half that proved empty: 4 was taken for bad, and is good.
+        (
+            [(4, measured(-0.01, 0)), (2, measured(0, 0)), (6, measured(-0.01, 0))],
+            ("bad 8", "bad 6", "good 0", "good 2", "good 4"),
+        ),
+        # Two steps; the larger one is what is left.
+        (
+            [
+                *((4, measured(-0.02, -0.01)), (2, measured(-0.02, 0)), (1, measured(-0.02, 0))),
+                *((6, measured(0, -0.01)), (7, measured(0, -0.01))),
+            ],
+            ("bad 8", "bad 7", "bad 6", "bad 4", "bad 2", "bad 1", "good 0"),
+        ),
+        ([(4, Same(as_low=False)), (2, Unusable("x"))], ("bad 8", "bad 4", "good 0", "skip 2")),
+    ],
+)  # fmt: skip
+@pytest.mark.needs("git")
+def test_git_replays_what_the_search_has_come_to(
+    tmp_path: Path, steps: list[tuple[int, Any]], marks: tuple[str, ...]
+) -> None:
+    place = scripted(tmp_path / "linux", *"012345678")
+    log = ["git", "-C", str(place), "log", "--reverse", "--format=%H"]
+    names = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()
+    numbered = tuple(Point(str(at), str(at), {}, name) for at, name in enumerate(names))
+    state = replace(a_state(), range=Range(numbered, "commit"), verified=(), finished=False)
+    state = replace(state, steps=tuple(Step(*each) for each in steps))
+    lines = git_log(state).splitlines()
+    assert [line.split()[2] + f" {names.index(line.split()[3])}" for line in lines[1:]] == [*marks]
+    (tmp_path / "bisect.log").write_text(git_log(state))
+    replay = ["git", "-C", str(place), "bisect", "replay", str(tmp_path / "bisect.log")]
+    subprocess.run(replay, check=True, capture_output=True)
+
+
+def test_the_letter_takes_a_machine_without_a_kind() -> None:
+    """As a file may have it."""
+    state = a_state()
+    commits = tuple(replace(each, parents=("p",)) for each in state.range.points)
+    base = {"kernel": {"config": ["bench"]}, "machine": {"cpus": 2}}
+    steps = (*state.steps[:1], Step(3, measured(0, -0.01)))
+    check = replace(state.verified[0], low=3)
+    state = replace(state, range=Range(commits, "commit"), steps=steps, verified=(check,))
+    state = replace(state, question=replace(state.question, base=base))
+    assert "--config bench --cpus 2 --metric time" in session.letter(state, "x86_64")
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_over_another_good_commit_it_is_another_patch(tmp_path: Path) -> None:
+    """As a branch under watch has it after its reference has moved on."""
+    place = scripted(tmp_path / "linux", "one", "two", "three")
+    first, second, last = points.commits(place, "main~2", "main")
+    keys = [points.with_keys(place, last, good.commit, tmp_path).keys for good in (first, second)]
+    texts = [Path(each["patches"][0]).read_text() for each in keys]
+    assert ["two.c" in text for text in texts] == [True, False]
