@@ -61,8 +61,9 @@ test: forget-skips setup-tests
 		WHOLE="--complete --skips=build/skips" || status=1; \
 	echo; echo "$$(wc -l <build/skips) tests skipped:"; sort build/skips; exit $$status
 
+# Three at once: a cluster and a minute of fuzzing are waited for.
 tests-slow:
-	@$(BIN)/python -m pytest -n 2 -m "slow and not uml and not browser and not tools and not box" $(WHOLE)
+	@$(BIN)/python -m pytest -n 3 -m "slow and not uml and not browser and not tools and not box" $(WHOLE)
 
 # Apart, so that no browser is alive beside a guest that is being timed.
 tests-browser:

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,13 +20,13 @@ from kdyno.paths import cache_root
 from kdyno.verbs.subject import load
 
 pytestmark = pytest.mark.uml
-DEMO = Path(__file__).parents[2] / "experiments" / "simd-demo.toml"
 
 
 @pytest.fixture(scope="module")
 def image() -> Image:
     experiment, _ = load(EVERYTHING)
     recipes = check(experiment, cache_root(), lambda _text, _part: None)
+    assert FLAG in recipes.of["all"].cflags
     assert set(recipes.of["all"].changes.files) == {
         "arch/um/kernel/skas/uaccess.c",
         "arch/um/include/asm/mmu_context.h",
@@ -85,18 +84,6 @@ def test_the_kernels_own_tests_pass(image: Image) -> None:
         assert re.search(rf"(?:^|\] )ok \d+ {suite}\r?$", console, re.MULTILINE), console
 
 
-@pytest.fixture(scope="module", name="kernel")
-def _kernel() -> Image:
-    # The smallest kernel there is: its flag makes every object anew.
-    experiment, _ = load(DEMO)
-    alone = [variant for variant in experiment.variants if variant.name == experiment.baseline]
-    measure = replace(experiment.measure, layouts=3, calibrate=False)
-    experiment = replace(experiment, variants=tuple(alone), measure=measure)
-    recipes = check(experiment, cache_root(), lambda _text, _part: None)
-    assert FLAG in recipes.of[experiment.baseline].cflags
-    return build_all(experiment, recipes, cache_root()).images[experiment.baseline]
-
-
 def functions(image: Image) -> list[tuple[int, str, int]]:
     """(address, name, bytes) of the kernel's own, by address."""
     output = subprocess.run(["nm", "-S", image.kernel], capture_output=True, text=True, check=True)
@@ -108,9 +95,9 @@ def functions(image: Image) -> list[tuple[int, str, int]]:
     )
 
 
-def test_every_link_boots_and_has_the_same_code_at_other_places(kernel: Image) -> None:
-    images = (kernel, *kernel.links)
-    assert len({each.digest for each in images}) == 4
+def test_every_link_boots_and_has_the_same_code_at_other_places(image: Image) -> None:
+    images = (image, *image.links)
+    assert len({each.digest for each in images}) == 7
     results = [functions(own) for own in images]
     assert len(results[0]) > 8_000
     for link in results[1:]:
@@ -122,5 +109,5 @@ def test_every_link_boots_and_has_the_same_code_at_other_places(kernel: Image) -
         after = {one[1]: other[1] for one, other in pairwise(link)}
         before = {one[1]: other[1] for one, other in pairwise(results[0])}
         assert sum(after[name] == before.get(name) for name in after) < 0.5 * len(after)
-    for image in images:
-        sample_of(booted(image, case("pipe")))
+    for each in images:
+        sample_of(booted(each, case("pipe")))
