@@ -67,12 +67,15 @@ def interval(item: OfAny | StratumEffect) -> Cell:
     return Cell(figures.interval(item.ci), item.ci[0]) if item.ci is not None else Cell()
 
 
+def place(item: Effect | Flag) -> str:
+    """``unixbench/pipe in mine``, or as much of it as the item says."""
+    words = "/".join(plain.name(part) for part in (item.suite, item.case) if part)
+    return f"{words}{' in ' if words else ''}{plain.name(item.variant)}" if item.variant else words
+
+
 def about(item: Effect | Flag) -> str:
     """Where it is, before its text: ``unixbench/pipe in mine: ``."""
-    place = "/".join(plain.name(part) for part in (item.suite, item.case) if part)
-    if item.variant:
-        place += f"{' in ' if place else ''}{plain.name(item.variant)}"
-    return f"{place}: " if place else ""
+    return f"{place(item)}: " if place(item) else ""
 
 
 def word(item: OfAny) -> str:

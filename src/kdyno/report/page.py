@@ -55,10 +55,10 @@ class Section:
 
 
 ENVIRONMENT.globals |= {
-    "about": effects.about,
     "method": tables.method,
     "note_of_factors": tables.note_of_factors,
     "note_of_uncorrected": effects.UNCORRECTED,
+    "place": effects.place,
 }
 ENVIRONMENT.tests["uncorrected"] = effects.uncorrected
 

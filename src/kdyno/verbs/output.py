@@ -165,5 +165,6 @@ def kept_status() -> Iterator[None]:
 
 
 def lose_output(descriptor: int = 1) -> None:
-    """Send what is still in stdout's buffer nowhere: the exit would only fail at it once more."""
+    """Send what is still in the buffer of stdout, or of another descriptor, nowhere: the exit would
+    only fail at it once more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
