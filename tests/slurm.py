@@ -118,7 +118,12 @@ class Cluster:
             for pid in self._of_jobs(name):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            self.do("scontrol", "update", f"nodename={name}", "state=down", "reason=lost")
+            # A busy controller refuses at times.
+            self.wait(f"{name} to be lost", lambda: self._is_down(name))
+
+    def _is_down(self, node: str) -> bool:
+        self.do("scontrol", "update", f"nodename={node}", "state=down", "reason=lost")
+        return "down" in self.do("sinfo", "-hN", "-n", node, "-o", "%T")
 
     def _of_jobs(self, node: str) -> list[int]:
         """Processes of its jobs, and before them what looks after these."""
