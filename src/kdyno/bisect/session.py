@@ -66,7 +66,7 @@ class Question:
     repository: str = ""
     """Folder of the commits; empty where the points are patches or options."""
     min_effect: float | None = None
-    """As a share; None: a quarter of the difference of the ends."""
+    """As |log ratio|; None: a quarter of the difference of the ends."""
     max_minutes: float = 15.0
     """Of measuring, in each step."""
     layouts: int = 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -225,12 +226,13 @@ def _begun(request: Request) -> State:
             "suite": [{"name": suite, "cases": [case]}],
             "measure": {"metric": request.metric, "exact_boots": 1} if counts else {},
         }
+    share = percent(request.min_effect, "--min-effect") or own.min_effect
     question = Question(
         suite=suite,
         case=case,
         base=base,
         repository=repository,
-        min_effect=percent(request.min_effect, "--min-effect") or own.min_effect,
+        min_effect=None if share is None else math.log1p(share),
         max_minutes=request.max_minutes or own.max_minutes or 15.0,
         layouts=request.layouts or own.layouts or 0,
         home=home,
