@@ -220,7 +220,7 @@ def test_a_boot_from_the_own_kernel_and_back_again(
         *("own", "undo", "modules", "initramfs", "modules", "load", "go kexec", "sysctl", "job"),
         *("go reboot", "undo"),
     ]
-    (installed,) = (each for each in fake.log if each[0] == "install_return")
+    (installed,) = (each for each in fake.log if each[0] == "prepare_return")
     ((_, digest, cmdline, watchdog),) = [each for each in fake.log if each[0] == "load"]
     assert (digest, watchdog, installed[-1]) == ("d" * 32, "armed", "0")
     words = cmdline.split()
@@ -336,6 +336,20 @@ def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
     subprocess.run(["sh", "-c", script, "sh", "old token", "old"], check=True)
     assert subprocess.run(command, check=False).returncode == 1
     assert (tmp_path / "kdyno" / "owner").read_text() == "old token\n", "it was there before"
+
+
+def test_what_brings_the_box_back_is_put_there_whole(tmp_path: Path) -> None:
+    script = module._PREPARE_RETURN.replace(module.ROOM, str(tmp_path))
+    script = f"systemctl() {{ :; }}\n{script.replace('/etc/systemd', f'{tmp_path}/etc')}"
+    subprocess.run(["sh", "-c", script, "sh", "600", "180"], check=True)
+    system = tmp_path / "etc/system"
+    unit = system / "kdyno-return.service"
+    assert f"ExecStart=/bin/sh {tmp_path}/return 600\n" in unit.read_text()
+    assert (system / "sysinit.target.wants" / unit.name).resolve() == unit
+    assert (tmp_path / "etc/system.conf.d/kdyno.conf").read_text().endswith("Sec=180\n")
+    lines = (tmp_path / "return").read_text().splitlines()
+    assert lines[:2] == [f"room={tmp_path}", "until=$1"]
+    assert 'echo "$now" >"$room/returned"' in lines, "nothing of it was put in too early"
 
 
 def test_a_kernel_of_an_earlier_run_is_left_first(

@@ -72,9 +72,6 @@ CAN = Can(
     count='it runs on the box\'s CPU, where nobody counts exactly; [machine] kind = "qemu" does',
 )
 ROOM = "/var/lib/kdyno"
-_UNIT = "/etc/systemd/system/kdyno-return.service"
-_WANTS = "/etc/systemd/system/sysinit.target.wants/kdyno-return.service"
-_MANAGER = "/etc/systemd/system.conf.d/kdyno.conf"
 _WATCHDOG_S, _KEXEC_WATCHDOG_S = 60, 180
 """Of a kernel under test; from a kexec until its first process has the watchdog."""
 ANSWER_S, DOWN_S = 45.0, 200.0
@@ -97,199 +94,29 @@ _ARMED = f"systemd.watchdog_sec={_WATCHDOG_S} watchdog.stop_on_reboot=0"
 
 # What runs on the box: POSIX shell, each as one command, its values as arguments.
 
+_SCRIPT = f"room={ROOM}\n" + Path(__file__).with_suffix(".sh").read_text("utf-8")
+
+
+def _call(function: str) -> str:
+    """A function of box.sh with the command's arguments."""
+    return f'{_SCRIPT}{function} "$@"'
+
+
+_FACTS, _OWN, _UNDO = _call("facts"), _call("own"), _call("undo")
+_PREPARE_RETURN = _call("prepare_return")
+_MODULES, _INITRAMFS, _LOAD = _call("modules"), _call("initramfs"), _call("load")
+_SETTLE, _AWAY, _EMPTY_FOLDER = _call("settle"), _call("away"), _call("empty_folder")
+_LAST_WORDS = _call("last_words")
 _STATE = "cat /proc/sys/kernel/random/boot_id && uname -r && cat /proc/cmdline"
-_FACTS = r"""
-say() { printf '%s\t%s\n' "$1" "$(printf %s "$2" | tr '\n\t' '  ' | cut -c1-2000)"; }
-has() { command -v "$1" >/dev/null 2>&1 && echo "$1"; }
-PATH=$PATH:/usr/sbin:/sbin
-say arch "$(uname -m)"
-say cpus "$(cat /sys/devices/system/cpu/online)"
-say cpu_model "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
-say cpu_microcode "$(sed -n 's/^microcode[^:]*: //p' /proc/cpuinfo | head -n 1)"
-say memory_kb "$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)"
-say machine_id "$(cat /etc/machine-id)"
-say systemd "$([ -d /run/systemd/system ] && systemctl --version | head -n 1)"
-say kexec "$(has kexec)"
-say kexec_disabled "$(cat /proc/sys/kernel/kexec_load_disabled)"
-say lockdown "$(sed -n 's/.*\[\(.*\)\].*/\1/p' /sys/kernel/security/lockdown 2>/dev/null)"
-say free_kb "$(df -Pk /var/lib | awk 'NR == 2 { print $4 }')"
-say generator "$(has mkinitramfs || has dracut)"
-say bwrap "$(bwrap --ro-bind / / --unshare-pid true 2>/dev/null && has bwrap)"
-say watchdog "$(ls /dev/watchdog[0-9]* 2>/dev/null)"
-say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
-say own_kernel "$(ls "/boot/vmlinuz-$(uname -r)" 2>/dev/null)"
-say governor "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
-say turbo "$(cat /sys/devices/system/cpu/cpufreq/boost 2>/dev/null ||
-    sed 's/^0$/on/; s/^1$/off/' /sys/devices/system/cpu/intel_pstate/no_turbo 2>/dev/null)"
-say smt "$(cat /sys/devices/system/cpu/smt/control 2>/dev/null)"
-say timers "$(systemctl list-units --no-legend --plain --state=active '*.timer' | wc -l)"
-"""
-_UNDO = f"""
-systemctl stop kdyno-return.service 2>/dev/null
-find /lib/modules -maxdepth 1 -type l -lname '{ROOM}/*' -delete
-rm -f {_UNIT} {_WANTS}
-[ "$(cat /sys/kernel/kexec_loaded)" = 0 ] || kexec -u
-[ "$1" = keep ] || rm -rf {ROOM}
-if [ -e {_MANAGER} ]; then
-    rm -f {_MANAGER}
-    rmdir --ignore-fail-on-non-empty {Path(_MANAGER).parent}
-    systemctl daemon-reexec
-else
-    systemctl daemon-reload
-fi
-! ls -l /lib/modules | grep -F ' -> {ROOM}/'
-"""
-# While another kdyno works the owner's file is young: each boot renews it.
-_OWN = f"""
-set -e
-[ -d {ROOM} ] || trap '[ $? = 0 ] || {{ cd /; rm -rf {ROOM}; }}' EXIT  # the disk may be full
-mkdir -p {ROOM}/images; cd {ROOM}
-if [ -e owner ] && [ "$(cat owner)" != "$1" ]; then
-    age=$(( $(date +%s) - $(stat -c %Y owner) ))
-    [ "$age" -gt 1800 ] || [ "$(cut -d' ' -f1,2 owner)" = "$2" ] ||
-        {{ echo "another kdyno works there: $(cat owner)" >&2; exit 1; }}
-fi
-echo "$1" >owner
-"""
-# In a kernel under test: back to the box's own when nobody has come, or comes no more.
-_RETURN = f"""#!/bin/sh
-until=$1
-while read -r now rest </proc/uptime; now=${{now%%.*}}
-    [ -r /run/kdyno-until ] && read -r until </run/kdyno-until
-    [ "$now" -lt "$until" ]
-do sleep $(( until - now )); done
-echo "$now" >{ROOM}/returned
-sync
-systemctl reboot
-sleep 60
-systemctl --force --force reboot
-"""
-_RETURN_UNIT = f"""[Unit]
-Description=kdyno: back to this machine's own kernel when nobody comes
-ConditionKernelCommandLine=kdyno.boot
-DefaultDependencies=no
-[Service]
-ExecStart=/bin/sh {ROOM}/return %d
-Restart=no
-"""
-_INSTALL_RETURN = f"""
-set -e
-mkdir -p {Path(_WANTS).parent}
-printf '%s' "$1" >{ROOM}/return
-printf '%s' "$2" >{_UNIT}
-ln -sf {_UNIT} {_WANTS}
-if [ -n "$3" ]; then
-    # Every kernel that boots from now on has it, so that no boot waits for systemd to begin anew.
-    mkdir -p {Path(_MANAGER).parent}
-    printf '[Manager]\\nKExecWatchdogSec=%s\\n' "$3" >{_MANAGER}
-    systemctl daemon-reexec
-else
-    systemctl daemon-reload
-fi
-"""
+_LOOK = "cat /proc/stat /proc/loadavg"
 _HOLD = "read -r now rest </proc/uptime; echo $(( ${now%%.*} + $1 )) >/run/kdyno-until"
-# The box's own modules of the same version are used where they are the same files.
-_MODULES = f"""
-set -e
-version=$1 ours={ROOM}/images/$2/modules
-find /lib/modules -maxdepth 1 -type l -lname '{ROOM}/*' -delete
-[ -d "$ours" ] || exit 0
-if [ -e "/lib/modules/$version" ]; then
-    (cd "$ours" && find . -name '*.ko*' -type f -exec sha256sum {{}} +) |
-        (cd "/lib/modules/$version" && sha256sum -c --ignore-missing --status) ||
-        {{ echo "the box has other modules of its own for $version" >&2; exit 1; }}
-else
-    ln -s "$ours" "/lib/modules/$version"
-fi
-"""
-# mkinitramfs reads the kernel's configuration in /boot, so it sees a /boot of its own.
-_INITRAMFS = f"""
-set -e
-PATH=$PATH:/usr/sbin:/sbin
-cd {ROOM}/images/$2
-[ -e initrd ] || [ ! -d modules ] || {{
-    # The box's own kernel has the one that the box boots it with.
-    for own in "/boot/initrd.img-$1" "/boot/initramfs-$1.img"; do
-        [ -e initrd ] || [ -L "/lib/modules/$1" ] || ! cmp -s vmlinuz "/boot/vmlinuz-$1" ||
-            [ ! -e "$own" ] || cp "$own" initrd
-    done
-}}
-[ -e initrd ] || [ ! -d modules ] || {{
-    depmod "$1"
-    case $3 in
-    mkinitramfs) mkdir -p boot; cp config "boot/config-$1"
-        unshare --mount sh -ec 'mount --bind boot /boot; mkinitramfs -o initrd.part "$1"' sh "$1" ;;
-    dracut) dracut --force --quiet initrd.part "$1" ;;
-    esac
-    mv initrd.part initrd
-}} >&2
-touch ready
-"""
-_LOAD = f"""
-PATH=$PATH:/usr/sbin:/sbin
-cd {ROOM}/images/$1 || exit 1
-rm -f {ROOM}/returned; touch {ROOM}/owner {ROOM}/went
-# A dead first process would neither say that it starts no kexec, nor start one.
-timeout 30 systemctl show --property=Version >/dev/null || {{ echo "systemd is dead" >&2; exit 1; }}
-# Most drivers stop the watchdog on the way into the next kernel. Those of kernels under test are
-# told not to by a word of their command line; the box's own are loaded anew for it.
-if [ -n "$3" ] && [ "$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)" = -1 ]; then
-    mkdir -p /run/modprobe.d
-    echo 'options watchdog stop_on_reboot=0' >/run/modprobe.d/kdyno.conf
-    drivers=$(lsmod | sed -n 's/^watchdog .* //p' | tr , ' ')
-    [ -z "$drivers" ] || {{ modprobe -r $drivers watchdog; modprobe -a $drivers; }}
-fi
-sync
-# The check of the loaded kernel's sums is for kernels that a panic starts; an emulated CPU takes
-# seconds for it.
-kexec -l --no-checks vmlinuz $([ -e initrd ] && echo --initrd=initrd) --command-line="$2" || exit 1
-"""
+_SYSCTL = 'while [ $# -gt 1 ]; do printf %s "$2" >"/proc/sys/$1" || exit 1; shift 2; done'
 # Behind the command's end, so that ssh has its status.
 _GO = (
     "systemd-run --quiet --collect --on-active=300ms --timer-property=AccuracySec=50ms systemctl $1"
 )
 # Where the first process is dead, or a service does not stop.
 _FORCE = "sync; systemctl --force --force reboot || echo b >/proc/sysrq-trigger"
-_LAST_WORDS = rf"""
-[ -e {ROOM}/returned ] && echo "returned $(cat {ROOM}/returned)"
-for file in /sys/class/watchdog/watchdog*/bootstatus; do
-    [ "$(cat "$file" 2>/dev/null || echo 0)" = 0 ] || echo "watchdog"
-done
-echo "pstore $(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
-find /sys/fs/pstore /var/lib/systemd/pstore -name '*dmesg*' -type f -newer {ROOM}/went \
-    -exec tail -c 20000 {{}} + 2>/dev/null | head -c 200000
-"""
-_SETTLE = r"""
-set_all() { for f in $2; do
-    [ -w "$f" ] || continue
-    old=$(cat "$f"); echo "$3" >"$f" 2>/dev/null; new=$(cat "$f")
-    [ "$old" = "$new" ] || printf 'quiet_%s\t%s to %s\n' "$1" "$old" "$new"
-done | sort -u | head -n 1; }
-if [ "$1" = quiet ]; then
-    set_all smt /sys/devices/system/cpu/smt/control off
-    set_all governor '/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor' performance
-    set_all turbo /sys/devices/system/cpu/intel_pstate/no_turbo 1
-    set_all boost /sys/devices/system/cpu/cpufreq/boost 0
-    timers=$(systemctl list-units --no-legend --plain --state=active '*.timer' | cut -d' ' -f1)
-    [ -z "$timers" ] || { systemctl stop $timers
-        printf 'quiet_timers\t%s stopped\n' "$(echo $timers | wc -w)"; }
-fi
-printf 'cpus\t%s\n' "$(cat /sys/devices/system/cpu/online)"
-"""
-_AWAY = r"""
-for f in /proc/irq/*/smp_affinity_list; do echo "$1" >"$f" 2>/dev/null && n=$((n + 1)); done
-echo "${n:-0}"
-"""
-_SYSCTL = 'while [ $# -gt 1 ]; do printf %s "$2" >"/proc/sys/$1" || exit 1; shift 2; done'
-_LOOK = "cat /proc/stat /proc/loadavg"
-_FOLDER = f"{ROOM}/disk"
-_EMPTY_FOLDER = f"""
-set -e
-rm -rf {_FOLDER}
-free=$(df -Pk {ROOM} | awk 'NR == 2 {{ print $4 }}')
-[ "$free" -gt "$1" ] || {{ echo "$free KB are free in {ROOM}, and the cases take $1" >&2; exit 1; }}
-install -d -m 0700 -o "$2" -g "$2" {_FOLDER}
-"""
 
 
 @dataclass(frozen=True)
@@ -544,9 +371,9 @@ class Box(Built):
         """The guest program, what brings the box back, and each image with its initramfs."""
         must, room = self._remote.must, ROOM
         program = guest_program(self._setup.cache, 64)
-        unit = _RETURN_UNIT % int(self._settings.boot_timeout_s)
+        until_s = str(int(self._settings.boot_timeout_s))
         armed = str(_KEXEC_WATCHDOG_S) if self._armed else ""
-        must("it cannot be written to", _INSTALL_RETURN, _RETURN, unit, armed)
+        must("it cannot be written to", _PREPARE_RETURN, until_s, armed)
         for file, name in ((program, "guest"), (socket_filter(), "filter")):
             self._remote.put(file, f"{room}/{name}", _COPY_S)
         images = {image.digest: (name, image) for name, image in self._setup.images.items()}
@@ -755,7 +582,7 @@ class Box(Built):
         clean = ["env", "-i", *(f"{name}={value}" for name, value in settings.items())]
         copies, shared = self._copies, HOST_PLACES["disk"].rpartition("/")[0]
         binds = [("--ro-bind", copies[path], f"{shared}/{name}") for path, name in plan.shared]
-        binds += [("--bind", _FOLDER, HOST_PLACES["disk"])] if plan.disk_bytes else []
+        binds += [("--bind", f"{ROOM}/disk", HOST_PLACES["disk"])] if plan.disk_bytes else []
         # While there are still the rights to raise a limit.
         argv = ["prlimit", f"--nproc={HOST.processes}", "--core=0", "--", *pinned, "bwrap"]
         argv += [*NAMESPACES, "--seccomp", str(FILTER), *BECOMING]

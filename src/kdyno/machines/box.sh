@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh disable=SC2154  # $room, the folder of ours on the box, is set by box.py
+#
+# What runs on a box: POSIX shell, as root. box.py sends this file with the call of one function.
+
+PATH=$PATH:/usr/sbin:/sbin
+unit=/etc/systemd/system/kdyno-return.service
+wants=/etc/systemd/system/sysinit.target.wants
+manager=/etc/systemd/system.conf.d
+
+say() { printf '%s\t%s\n' "$1" "$(printf %s "$2" | tr '\n\t' '  ' | cut -c1-2000)"; }
+has() { command -v "$1" >/dev/null 2>&1 && echo "$1"; }
+
+facts() {
+    say arch "$(uname -m)"
+    say cpus "$(cat /sys/devices/system/cpu/online)"
+    say cpu_model "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+    say cpu_microcode "$(sed -n 's/^microcode[^:]*: //p' /proc/cpuinfo | head -n 1)"
+    say memory_kb "$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)"
+    say machine_id "$(cat /etc/machine-id)"
+    say systemd "$([ -d /run/systemd/system ] && systemctl --version | head -n 1)"
+    say kexec "$(has kexec)"
+    say kexec_disabled "$(cat /proc/sys/kernel/kexec_load_disabled)"
+    say lockdown "$(sed -n 's/.*\[\(.*\)\].*/\1/p' /sys/kernel/security/lockdown 2>/dev/null)"
+    say free_kb "$(df -Pk /var/lib | awk 'NR == 2 { print $4 }')"
+    say generator "$(has mkinitramfs || has dracut)"
+    say bwrap "$(bwrap --ro-bind / / --unshare-pid true 2>/dev/null && has bwrap)"
+    say watchdog "$(ls /dev/watchdog[0-9]* 2>/dev/null)"
+    say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
+    say own_kernel "$(ls "/boot/vmlinuz-$(uname -r)" 2>/dev/null)"
+    say governor "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
+    say turbo "$(cat /sys/devices/system/cpu/cpufreq/boost 2>/dev/null ||
+        sed 's/^0$/on/; s/^1$/off/' /sys/devices/system/cpu/intel_pstate/no_turbo 2>/dev/null)"
+    say smt "$(cat /sys/devices/system/cpu/smt/control 2>/dev/null)"
+    say timers "$(systemctl list-units --no-legend --plain --state=active '*.timer' | wc -l)"
+}
+
+# Take the box: $1 is the name of its owner, $2 the part of it that is one kdyno's. While another
+# one works the owner's file is young: each boot renews it.
+own() {
+    set -e
+    [ -d "$room" ] || trap '[ $? = 0 ] || { cd /; rm -rf "$room"; }' EXIT  # the disk may be full
+    mkdir -p "$room/images"; cd "$room"
+    if [ -e owner ] && [ "$(cat owner)" != "$1" ]; then
+        age=$(( $(date +%s) - $(stat -c %Y owner) ))
+        [ "$age" -gt 1800 ] || [ "$(cut -d' ' -f1,2 owner)" = "$2" ] ||
+            { echo "another kdyno works there: $(cat owner)" >&2; exit 1; }
+    fi
+    echo "$1" >owner
+}
+
+unlink_modules() { find /lib/modules -maxdepth 1 -type l -lname "$room/*" -delete; }
+
+# Take away what is ours; $1 "keep": but for the folder.
+undo() {
+    systemctl stop kdyno-return.service 2>/dev/null
+    unlink_modules
+    rm -f "$unit" "$wants/kdyno-return.service"
+    [ "$(cat /sys/kernel/kexec_loaded)" = 0 ] || kexec -u
+    [ "$1" = keep ] || rm -rf "$room"
+    if [ -e "$manager/kdyno.conf" ]; then
+        rm -f "$manager/kdyno.conf"
+        rmdir --ignore-fail-on-non-empty "$manager"
+        systemctl daemon-reexec
+    else
+        systemctl daemon-reload
+    fi
+    ! ls -l /lib/modules | grep -F " -> $room/"
+}
+
+# What takes a kernel under test back to the box's own when nobody has come within $1 seconds, or
+# comes no more. $2: of the watchdog over a kexec; empty: there is none.
+prepare_return() {
+    set -e
+    mkdir -p "$wants"
+    { echo "room=$room"; cat; } >"$room/return" <<'END'
+until=$1
+while read -r now rest </proc/uptime; now=${now%%.*}
+    [ -r /run/kdyno-until ] && read -r until </run/kdyno-until
+    [ "$now" -lt "$until" ]
+do sleep $(( until - now )); done
+echo "$now" >"$room/returned"
+sync
+systemctl reboot
+sleep 60
+systemctl --force --force reboot
+END
+    cat >"$unit" <<END
+[Unit]
+Description=kdyno: back to this machine's own kernel when nobody comes
+ConditionKernelCommandLine=kdyno.boot
+DefaultDependencies=no
+[Service]
+ExecStart=/bin/sh $room/return $1
+Restart=no
+END
+    ln -sf "$unit" "$wants/kdyno-return.service"
+    if [ -n "$2" ]; then
+        # Every kernel that boots from now on has it, so that no boot waits for systemd to begin
+        # anew.
+        mkdir -p "$manager"
+        printf '[Manager]\nKExecWatchdogSec=%s\n' "$2" >"$manager/kdyno.conf"
+        systemctl daemon-reexec
+    else
+        systemctl daemon-reload
+    fi
+}
+
+# Show the modules of the image $2 to its kernel, of the version $1. The box's own modules of the
+# same version are used where they are the same files.
+modules() {
+    set -e
+    version=$1 ours=$room/images/$2/modules
+    unlink_modules
+    [ -d "$ours" ] || exit 0
+    if [ -e "/lib/modules/$version" ]; then
+        (cd "$ours" && find . -name '*.ko*' -type f -exec sha256sum {} +) |
+            (cd "/lib/modules/$version" && sha256sum -c --ignore-missing --status) ||
+            { echo "the box has other modules of its own for $version" >&2; exit 1; }
+    else
+        ln -s "$ours" "/lib/modules/$version"
+    fi
+}
+
+# The initramfs of the image $2, whose kernel has the version $1, by $3: mkinitramfs or dracut.
+# mkinitramfs reads the kernel's configuration in /boot, so it sees a /boot of its own.
+initramfs() {
+    set -e
+    cd "$room/images/$2"
+    [ -e initrd ] || [ ! -d modules ] || {
+        # The box's own kernel has the one that the box boots it with.
+        for own in "/boot/initrd.img-$1" "/boot/initramfs-$1.img"; do
+            [ -e initrd ] || [ -L "/lib/modules/$1" ] || ! cmp -s vmlinuz "/boot/vmlinuz-$1" ||
+                [ ! -e "$own" ] || cp "$own" initrd
+        done
+    }
+    [ -e initrd ] || [ ! -d modules ] || {
+        depmod "$1"
+        case $3 in
+        mkinitramfs) mkdir -p boot; cp config "boot/config-$1"
+            unshare --mount sh -ec 'mount --bind boot /boot; mkinitramfs -o initrd.part "$1"' \
+                sh "$1" ;;
+        dracut) dracut --force --quiet initrd.part "$1" ;;
+        esac
+        mv initrd.part initrd
+    } >&2
+    touch ready
+}
+
+# Load the kernel of the image $1 with the command line $2; $3 is not empty where a watchdog is to
+# go on over the kexec.
+load() {
+    cd "$room/images/$1" || exit 1
+    rm -f "$room/returned"; touch "$room/owner" "$room/went"
+    # A dead first process would neither say that it starts no kexec, nor start one.
+    timeout 30 systemctl show --property=Version >/dev/null ||
+        { echo "systemd is dead" >&2; exit 1; }
+    # Most drivers stop the watchdog on the way into the next kernel. Those of kernels under test
+    # are told not to by a word of their command line; the box's own are loaded anew for it.
+    stops=$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)
+    if [ -n "$3" ] && [ "$stops" = -1 ]; then
+        mkdir -p /run/modprobe.d
+        echo 'options watchdog stop_on_reboot=0' >/run/modprobe.d/kdyno.conf
+        drivers=$(lsmod | sed -n 's/^watchdog .* //p' | tr , ' ')
+        # shellcheck disable=SC2086  # words on purpose
+        [ -z "$drivers" ] || { modprobe -r $drivers watchdog; modprobe -a $drivers; }
+    fi
+    sync
+    # The check of the loaded kernel's sums is for kernels that a panic starts; an emulated CPU
+    # takes seconds for it.
+    # shellcheck disable=SC2046  # no word or one
+    kexec -l --no-checks vmlinuz $([ -e initrd ] && echo --initrd=initrd) --command-line="$2" ||
+        exit 1
+}
+
+# What the box kept of a kernel under test that is not there any more.
+last_words() {
+    [ -e "$room/returned" ] && echo "returned $(cat "$room/returned")"
+    for file in /sys/class/watchdog/watchdog*/bootstatus; do
+        [ "$(cat "$file" 2>/dev/null || echo 0)" = 0 ] || echo "watchdog"
+    done
+    echo "pstore $(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
+    find /sys/fs/pstore /var/lib/systemd/pstore -name '*dmesg*' -type f -newer "$room/went" \
+        -exec tail -c 20000 {} + 2>/dev/null | head -c 200000
+}
+
+# $3 into the files $2, as far as they are there; what that changed, called $1.
+set_all() {
+    for f in $2; do
+        [ -w "$f" ] || continue
+        old=$(cat "$f"); echo "$3" >"$f" 2>/dev/null; new=$(cat "$f")
+        [ "$old" = "$new" ] || printf 'quiet_%s\t%s to %s\n' "$1" "$old" "$new"
+    done | sort -u | head -n 1
+}
+
+# The CPUs that there are, before a job; $1 "quiet": without what disturbs it.
+settle() {
+    if [ "$1" = quiet ]; then
+        set_all smt /sys/devices/system/cpu/smt/control off
+        set_all governor '/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor' performance
+        set_all turbo /sys/devices/system/cpu/intel_pstate/no_turbo 1
+        set_all boost /sys/devices/system/cpu/cpufreq/boost 0
+        timers=$(systemctl list-units --no-legend --plain --state=active '*.timer' |
+            cut -d' ' -f1)
+        # shellcheck disable=SC2086  # words on purpose
+        [ -z "$timers" ] || { systemctl stop $timers
+            printf 'quiet_timers\t%s stopped\n' "$(echo $timers | wc -w)"; }
+    fi
+    printf 'cpus\t%s\n' "$(cat /sys/devices/system/cpu/online)"
+}
+
+# Interrupts to the CPUs $1; how many.
+away() {
+    for f in /proc/irq/*/smp_affinity_list; do echo "$1" >"$f" 2>/dev/null && n=$((n + 1)); done
+    echo "${n:-0}"
+}
+
+# A folder for cases on a disk, of the user $2, where more than $1 KB are free.
+empty_folder() {
+    set -e
+    rm -rf "$room/disk"
+    free=$(df -Pk "$room" | awk 'NR == 2 { print $4 }')
+    [ "$free" -gt "$1" ] ||
+        { echo "$free KB are free in $room, and the cases take $1" >&2; exit 1; }
+    install -d -m 0700 -o "$2" -g "$2" "$room/disk"
+}
