@@ -24,8 +24,16 @@ from kdyno.kernels.build import localized
 from kdyno.kernels.config import Wish, local_lines
 from kdyno.kernels.image import KEXEC, Image, release_of
 from kdyno.machines import box as module
-from kdyno.machines.box import Box, cpus_of, disturbing, fields_of, lacks, own_config, state_of
-from kdyno.machines.boxes import Boxes
+from kdyno.machines.box import (
+    Box,
+    Boxes,
+    cpus_of,
+    disturbing,
+    fields_of,
+    lacks,
+    own_config,
+    state_of,
+)
 from kdyno.machines.cpus import place
 from kdyno.machines.kinds import of_command_line
 from kdyno.machines.machine import Outcome, Plan, Setup, run_to_end

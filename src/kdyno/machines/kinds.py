@@ -65,9 +65,8 @@ class Kind:
         return answer
 
     def make(self, setup: Setup) -> Machine:
-        several = len(setup.hosts) > 1
-        module = import_module("kdyno.machines.boxes") if several else self._module
-        machine: Machine = getattr(module, "Boxes" if several else self.name.capitalize())(setup)
+        name = "Boxes" if len(setup.hosts) > 1 else self.name.capitalize()
+        machine: Machine = getattr(self._module, name)(setup)
         return machine
 
     @property
