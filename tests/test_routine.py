@@ -19,7 +19,6 @@ from kdyno.kernels.routines.routine import (
     find_by_stem,
     find_routine,
     flatten,
-    kernel_source,
     kernel_sources,
     list_routines,
     of_variant,
@@ -53,8 +52,7 @@ def test_every_file_describes_itself(routine: Routine) -> None:
 
 @pytest.mark.parametrize("routine", ROUTINES, ids=called)
 def test_kernel_form_needs_nothing_from_outside_the_tree(routine: Routine) -> None:
-    (place, text), *rest = kernel_source(routine).items()
-    assert (place, rest) == (FUNCTIONS[routine.function], [])
+    text = kernel_sources([routine], "um")[FUNCTIONS[routine.function]]
     assert '#include "' not in text
     assert text.startswith("/* SPDX-License-Identifier: GPL-2.0-only */")
     assert "SYM_TYPED_FUNC_START(__##function)" in text
@@ -91,7 +89,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     path = own_file(tmp_path)
     routine = find_routine(str(path))
     assert (routine.name, routine.symbol, routine.function) == ("mine", "memcpy_mine", "memcpy")
-    assert "SYM_TYPED_FUNC_START" in kernel_source(routine)[PLACE]
+    assert "SYM_TYPED_FUNC_START" in kernel_sources([routine], "um")[PLACE]
     page = own_file(tmp_path, "copy_page-mine.S", "PAGE_ROUTINE_START(copy_page, mine)")
     assert find_by_stem(str(page)).symbol == "copy_page_mine"
 
@@ -119,8 +117,8 @@ def test_a_wrong_file(name: str, start: str, function: str, message: str, tmp_pa
 def test_vector_routines_stay_out_of_native_kernels() -> None:
     why = r"cannot go into a kernel of arch 'x86_64', only into um\. A native .*kernel_fpu_begin"
     with pytest.raises(UsageError, match=why):
-        kernel_source(find_routine("avx512"), "x86_64")
-    assert PLACE in kernel_source(find_routine("fsrm"), "x86_64")
+        kernel_sources([find_routine("avx512")], "x86_64")
+    assert PLACE in kernel_sources([find_routine("fsrm")], "x86_64")
 
 
 def test_unknown_routine_names_the_nearest() -> None:

@@ -30,7 +30,7 @@ from kdyno.kernels.routines.checking import (
     standing,
     timing_program,
 )
-from kdyno.kernels.routines.routine import find_routine, flatten, kernel_source
+from kdyno.kernels.routines.routine import find_routine, flatten, kernel_sources
 from kdyno.labs.memcpy.timing import Line, Task, time_all
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.labs.vectorize.loops import code_of
@@ -273,7 +273,7 @@ def test_a_routine_includes_plain_files_beside_it_and_nothing_else(
     assert "a secret" not in str(caught.value)
     with pytest.raises(UsageError):
         routine = find_routine(str(place / "link" if way == "link" else path))
-        kernel_source(routine)
+        kernel_sources([routine], "um")
 
 
 @pytest.mark.parametrize("length", [1, 2, 7])

@@ -182,27 +182,24 @@ def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple
     return tuple(find_routine(name, function) for function, name in [*own, *routines])
 
 
-def kernel_source(routine: Routine, arch: str = "um") -> dict[str, str]:
-    """The files (path in the tree → text) that put ``routine`` into a kernel of ``arch``.
-
-    The text includes nothing from outside the tree: routine.h is written into it.
-    UsageError when the routine may not go into such a kernel.
-    """
-    if arch not in routine.archs:
-        raise UsageError(
-            f"{routine.function} = {routine.name!r} cannot go into a kernel of arch {arch!r}, "
-            f"only into {', '.join(routine.archs)}{'' if arch == 'um' else _NOT_NATIVE}"
-        )
-    return {FUNCTIONS[routine.function]: flatten(routine.path)}
-
-
 def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
-    """The files of several routines; a page function that is not among them stays plain."""
+    """The files (path in the tree → text) that put ``routines`` into a kernel of ``arch``; a page
+    function that is not among them stays plain.
+
+    The texts include nothing from outside the tree: routine.h is written into them.
+    UsageError when a routine may not go into such a kernel.
+    """
     chosen = {routine.function: routine for routine in routines}
     if any(function in chosen for function in PAGES):
         for function in PAGES:
             chosen.setdefault(function, find_routine(OWN_PAGES, function))
-    return {k: v for routine in chosen.values() for k, v in kernel_source(routine, arch).items()}
+    for routine in chosen.values():
+        if arch not in routine.archs:
+            raise UsageError(
+                f"{routine.function} = {routine.name!r} cannot go into a kernel of arch {arch!r}, "
+                f"only into {', '.join(routine.archs)}{'' if arch == 'um' else _NOT_NATIVE}"
+            )
+    return {FUNCTIONS[name]: flatten(routine.path) for name, routine in chosen.items()}
 
 
 def flatten(path: Path) -> str:
