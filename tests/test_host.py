@@ -24,7 +24,7 @@ from kdyno.experiment.model import Experiment
 from kdyno.machines import guest, host
 from kdyno.machines.cpus import measuring, place
 from kdyno.machines.guest import boot, start
-from kdyno.machines.host import HostJob, described, running
+from kdyno.machines.host import HostJob, running
 from kdyno.machines.process import CpuTime, Events, _family
 from kdyno.machines.uml import UmlBoot
 from kdyno.measure import bench
@@ -272,7 +272,7 @@ def test_a_run_on_the_host_tells_values_and_claims_nothing(
     image = (run.path / "images" / "running.json").read_text()
     assert '"release"' in image and '"cmdline"' in image and '"config_from"' in image
     # It is not resumed under another kernel.
-    other = described("6.0-other", "#1", "quiet", "", "")
+    other = running() | {"digest": "0" * 32, "release": "6.0-other"}
     monkeypatch.setattr(host, "running", lambda: other)
     with pytest.raises(UsageError, match="another kernel, or another command line"):
         resume(run.path, experiment(), load(), options)

@@ -152,16 +152,16 @@ def running(root: Path = Path("/")) -> dict[str, str]:
     cmdline = "not readable"
     with suppress(OSError):
         cmdline = (root / "proc/cmdline").read_text("utf-8", "replace").strip()
-    return described(name.release, name.version, cmdline, origin, config)
-
-
-def described(
-    release: str, version: str, cmdline: str, config_from: str, config: str
-) -> dict[str, str]:
-    text = "\\0".join((release, version, cmdline, config))
-    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
-    more = {"cmdline": cmdline, "config_from": config_from, "config": config}
-    return {"kind": NAME, "digest": digest, "release": release, "version": version, **more}
+    text = "\\0".join((name.release, name.version, cmdline, config))
+    return {
+        "kind": NAME,
+        "digest": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32],
+        "release": name.release,
+        "version": name.version,
+        "cmdline": cmdline,
+        "config_from": origin,
+        "config": config,
+    }
 
 
 def check(method: Method) -> None:
