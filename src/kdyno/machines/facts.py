@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kdyno.errors import ToolError
 from kdyno.experiment.model import HARDWARE_COUNTERS
+from kdyno.kernels.cpu import this_cpu
 
 Facts = dict[str, float | str]
 
@@ -99,11 +100,9 @@ def machine() -> Facts:
         facts["machine_id"] = machine_name(own)
     if node := os.environ.get("SLURMD_NODENAME"):
         facts["node"] = node[:100]
-    wanted = {"model name": "cpu_model", "microcode": "cpu_microcode", "vendor_id": "cpu_vendor"}
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in wanted:
-            facts.setdefault(wanted[key.strip()], value.strip())
+    here = this_cpu()
+    named = {"vendor": here.vendor, "model": here.model, "microcode": here.microcode}
+    facts |= {f"cpu_{name}": value for name, value in named.items() if value}
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     facts["governor"] = _text(governor) or "not readable"
     facts["kvm"] = "yes" if Path("/dev/kvm").exists() else "no"

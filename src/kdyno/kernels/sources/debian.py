@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 from collections.abc import Sequence
@@ -63,10 +64,9 @@ def groups(entries: Sequence[Entry], codename: str) -> list[tuple[Entry, ...]]:
     return [tuple(dict.fromkeys(own)), *((Entry(own[0].uri, suite),) for suite in later)]
 
 
-def codename(os_release: Path = Path("/etc/os-release")) -> str:
+def codename() -> str:
     """``bookworm`` and the like; empty on a system that names none."""
-    match = re.search(r'^VERSION_CODENAME="?([\w-]+)', os_release.read_text("utf-8"), re.MULTILINE)
-    return match[1] if match else ""
+    return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
 
 
 def release(suite: str) -> Entry:
