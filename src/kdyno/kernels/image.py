@@ -28,7 +28,6 @@ from kdyno.command import capture
 from kdyno.errors import ToolError
 from kdyno.kernels import leavings
 from kdyno.kernels.changes import BUILD_SOURCE
-from kdyno.kernels.leavings import disarm
 from kdyno.kernels.recipe import Recipe, foreign_suffix, image_folder
 from kdyno.kernels.scheduler import Scheduler
 from kdyno.kernels.sources.tree import read_manifest
@@ -313,7 +312,7 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
     place = cache / "trunks" / f"{recipe.digest}{foreign_suffix(recipe.foreign)}"
     if place.exists():
         return
-    disarm(objects)
+    leavings.disarm(objects)
     aside = objects.parent / "trunk"
     aside.mkdir()
     objects.rename(aside / "obj")
