@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Searches on real kernels: of a series one patch does not compile, and the next one is slow; the
-slow option of two configurations; the slow commit of a branch that was merged."""
+slow commit of a branch that was merged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import io
 import json
 import os
 import subprocess
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -22,7 +21,6 @@ from kdyno.paths import cache_root
 
 pytestmark = pytest.mark.uml
 SOURCE = "debian:linux-source-7.3"
-KNOWN = Path(__file__).parents[1] / "qemu" / "known.toml"
 ANCHOR = "\t/* Null write succeeds. */\n"
 UMASK = "\tmask = xchg(&current->fs->umask"
 CHROOT = "\terror = security_path_chroot("
@@ -74,40 +72,6 @@ def test_the_slow_patch_is_found_behind_one_that_does_not_compile(tmp_path: Path
     # What is finished is not measured again.
     again = kdyno("bisect", "--resume", "last", runs=runs)
     assert again.stdout == ended.stdout
-
-
-OPTIONS = {
-    'CONFIG_DEFAULT_HOSTNAME="(none)"': 'CONFIG_DEFAULT_HOSTNAME="dyno"',
-    "CONFIG_LOG_BUF_SHIFT=17": "CONFIG_LOG_BUF_SHIFT=15",
-    "# CONFIG_CONFIGFS_FS is not set": "CONFIG_CONFIGFS_FS=y",
-    "# CONFIG_SLUB_DEBUG_ON is not set": "CONFIG_SLUB_DEBUG_ON=y",
-    "# CONFIG_PANIC_ON_OOPS is not set": "CONFIG_PANIC_ON_OOPS=y",
-    "# CONFIG_DEBUG_NOTIFIERS is not set": "CONFIG_DEBUG_NOTIFIERS=y",
-}
-"""Each is compiled in few files. SLUB_DEBUG_ON checks all small memory that is taken and freed."""
-
-
-@pytest.mark.qemu
-@pytest.mark.needs("qemu-system-x86_64")
-def test_the_slow_option_is_found_between_two_configurations(tmp_path: Path) -> None:
-    """By count: under User Mode Linux the option makes a fork a tenth slower, too little to be
-    seen beside other tests."""
-    before, after = tmp_path / "before.config", tmp_path / "after.config"
-    before.write_text("\n".join(OPTIONS))
-    after.write_text("\n".join(OPTIONS.values()))
-    runs, result = tmp_path / "runs", tmp_path / "answer.json"
-    words = ["--between", before, after, "--source", SOURCE, "--machine", "qemu"]
-    # Of the tests in qemu/, whose objects these kernels begin at.
-    for part in tomllib.loads(KNOWN.read_text())["kernel"]["config"]:
-        words += ["--config", part]
-    words += ["--metric", "instructions", "--case", "unixbench/spawn", "--json", result]
-    ended = kdyno("bisect", *words, runs=runs)
-    data = json.loads(result.read_text())
-    (step,) = data["steps"]
-    assert data["answer"] == "found" and step["verified"]
-    assert step["point"]["title"] == "CONFIG_SLUB_DEBUG_ON=y"
-    assert step["difference"]["ratio"] > 1.1
-    assert "option 4  CONFIG_SLUB_DEBUG_ON=y" in ended.stdout
 
 
 KEPT = ("arch/um/", "arch/x86/", *(f"drivers/{name}/" for name in ("base", "char", "tty")))
