@@ -35,7 +35,11 @@ def test_the_slow_option_is_found_between_two_configurations(tmp_path: Path) -> 
     # All these kernels begin at its objects.
     built_kernels(KNOWN)
     result = tmp_path / "answer.json"
-    words = [*("--between", before, after), *("--source", SOURCE), *("--machine", "qemu")]
+    words: list[str | Path] = [
+        *("--between", before, after),
+        *("--source", SOURCE),
+        *("--machine", "qemu"),
+    ]
     for part in tomllib.loads(KNOWN.read_text())["kernel"]["config"]:
         words += ["--config", part]
     words += ["--metric", "instructions", "--case", "unixbench/spawn", "--json", result]
