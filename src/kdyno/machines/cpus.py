@@ -74,7 +74,7 @@ def measuring(
     share caches, memory and power even on different CPUs, so ``cpus`` is for who wants that
     nevertheless: these are held, and others may measure on the rest meanwhile."""
     names = [_LOCK] if cpus is None else [f"{_LOCK}-{cpu}" for cpu in sorted(cpus)]
-    held: list[socket.socket | int] = []
+    held: list[int] = []  # descriptors of sockets and files
     waited = False
     try:
         while (other := _taken(names, held)) is not None:
@@ -94,7 +94,7 @@ def measuring(
         _release(held)
 
 
-def _taken(names: list[str], held: list[socket.socket | int]) -> str | None:
+def _taken(names: list[str], held: list[int]) -> str | None:
     """None when all names are ``held`` now; else one that another has, which stands in the way. Who
     wants the machine keeps its name while others measure on some CPUs, so that no more of them
     begin. Each takes its own names first and then looks for the other's: never do both go on."""
@@ -113,7 +113,7 @@ def _taken(names: list[str], held: list[socket.socket | int]) -> str | None:
     return None
 
 
-def _bound(name: str, held: list[socket.socket | int]) -> bool:
+def _bound(name: str, held: list[int]) -> bool:
     """Whether the socket is ours now, or may be left to others."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -122,11 +122,11 @@ def _bound(name: str, held: list[socket.socket | int]) -> bool:
     except OSError:
         lock.close()
         return _despite(name)
-    held.append(lock)
+    held.append(lock.detach())
     return True
 
 
-def _locked(name: str, held: list[socket.socket | int]) -> bool:
+def _locked(name: str, held: list[int]) -> bool:
     """Whether the file is ours now; also where no file can be, which the socket makes up for."""
     file = _file(name)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -148,7 +148,7 @@ def _is_held(name: str) -> bool:
     """By another process; nothing is taken."""
     if f"@{name[1:]}" in _sockets() and not _despite(name):
         return True
-    own: list[socket.socket | int] = []
+    own: list[int] = []
     held = _file(name).exists() and not _locked(name, own)
     _release(own)
     return held
@@ -160,10 +160,9 @@ def _file(name: str) -> Path:
     return cache_root() / "measuring" / boot / name[1:]
 
 
-def _release(held: list[socket.socket | int]) -> None:
+def _release(held: list[int]) -> None:
     while held:
-        lock = held.pop()
-        lock.close() if isinstance(lock, socket.socket) else os.close(lock)
+        os.close(held.pop())
 
 
 def _sockets() -> list[str]:
