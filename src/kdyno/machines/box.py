@@ -279,13 +279,12 @@ class BoxJob(Boot):
 
     def look(self) -> facts.Moment:
         if self.failed:
-            return facts.Moment({}, 0, {})
+            return facts.Moment({}, {})
         stat, _, load = self.remote.ask(_LOOK, limit_s=10).text.rpartition("\n")[0].rpartition("\n")
-        running = facts.times(stat)[1]
-        seen: facts.Facts = {"runnable_tasks": float(running)}
+        seen: facts.Facts = {"runnable_tasks": float(facts.times(stat)[1])}
         if re.match(r"\d{1,6}\.\d\d ", load):
             seen["load_1min"] = float(load.split()[0])
-        return facts.Moment({}, running, {**seen, **self.settings})
+        return facts.Moment({}, {**seen, **self.settings})
 
     def command(self, job: bytes, ground: Ground, pipes: Pipes) -> Command:
         if self.failed:
@@ -317,7 +316,6 @@ class Box(Built):
     """All boots of a run on one box."""
 
     can = CAN
-    emulator = ""
     overhead_bytes = 0
     places = HOST_PLACES
 

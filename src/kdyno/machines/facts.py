@@ -32,7 +32,6 @@ class Moment:
     """The machine at one moment."""
 
     cpus: dict[int, CpuTimes]
-    running: int
     facts: Facts
 
 
@@ -66,7 +65,7 @@ def look(guest_cpus: frozenset[int]) -> Moment:
     ]
     if hottest:
         facts["hottest_celsius"] = max(hottest)
-    return Moment(cpus, running, facts)
+    return Moment(cpus, facts)
 
 
 def between(before: Moment, after: Moment, guest_cpus: frozenset[int], guest_cpu_s: float) -> Facts:
