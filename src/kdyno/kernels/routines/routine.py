@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -32,15 +31,13 @@ HEADERS = ("routine.h", "shape.h")
 PLACE = "arch/x86/lib/memcpy_64.S"
 """The file of the kernel tree that a routine replaces: UML and x86-64 both link it."""
 
-FUNCTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "memcpy": PLACE,
-        "memmove": "arch/x86/lib/memmove_64.S",
-        "memset": "arch/x86/lib/memset_64.S",
-        "copy_page": "arch/x86/lib/copy_page_64.S",
-        "clear_page": "arch/x86/lib/clear_page_64.S",
-    }
-)
+FUNCTIONS: Mapping[str, str] = {
+    "memcpy": PLACE,
+    "memmove": "arch/x86/lib/memmove_64.S",
+    "memset": "arch/x86/lib/memset_64.S",
+    "copy_page": "arch/x86/lib/copy_page_64.S",
+    "clear_page": "arch/x86/lib/clear_page_64.S",
+}
 """Function → the file of the kernel tree that its routine replaces."""
 PAGES = ("copy_page", "clear_page")
 """User Mode Linux has macros for these; PAGES_PATCH makes functions of them."""
