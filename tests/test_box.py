@@ -118,7 +118,7 @@ class FakeBox:
             "id": [[0, "0"]],
             "facts": facts(),
             "settle": [[0, "cpus\t0-3"]],
-            "look": [[0, "cpu0 1 2 3 4 5 6 7 8 9 10\nprocs_running 1\n0.50 0.40 0.30 1/99 999"]],
+            "look": [[0, "0.50 0.40 0.30 1/99 999"]],
             "job": [[0, "RUN"]],
         }
 
@@ -220,7 +220,8 @@ def test_a_boot_from_the_own_kernel_and_back_again(
     assert (outcome.host.status, outcome.host.text) == ("ok", "")
     assert outcome.transcript.bye is not None
     assert outcome.host.before["box_cpus"] == "2,3"
-    assert outcome.host.before["load_1min"] == 0.5
+    before = outcome.host.before
+    assert (before["runnable_tasks"], before["load_1min"]) == (1.0, 0.5)
     assert outcome.host.user_s is None, "the CPU time would be that of ssh"
     box.close()
     order = fake.names("own", "undo", "modules", "initramfs", "load", "go", "sysctl", "job")

@@ -86,6 +86,7 @@ _INITRAMFS_S = 900.0
 _GRACE_S = 150.0
 """Beyond a case's own limit: what a network may be away for, and what kdyno waits for it."""
 _FIELD = re.compile(r"([a-z_]{1,40})\t(.{0,4000})")
+_LOAD_AVERAGE = re.compile(r"(\d{1,6}\.\d\d) \S+ \S+ (\d{1,9})/")
 _LEFT_OUT = re.compile(
     r"(BOOT_IMAGE|initrd|kdyno\.\w+|panic|oops|softlockup_panic|nmi_watchdog|systemd\.watchdog_sec"
     r"|watchdog\.stop_on_reboot)=.*"
@@ -110,7 +111,7 @@ _MODULES, _INITRAMFS, _LOAD = _call("modules"), _call("initramfs"), _call("load"
 _SETTLE, _AWAY, _EMPTY_FOLDER = _call("settle"), _call("away"), _call("empty_folder")
 _LAST_WORDS = _call("last_words")
 _STATE = "cat /proc/sys/kernel/random/boot_id && uname -r && cat /proc/cmdline"
-_LOOK = "cat /proc/stat /proc/loadavg"
+_LOOK = "cat /proc/loadavg"
 _HOLD = "read -r now rest </proc/uptime; echo $(( ${now%%.*} + $1 )) >/run/kdyno-until"
 _SYSCTL = 'while [ $# -gt 1 ]; do printf %s "$2" >"/proc/sys/$1" || exit 1; shift 2; done'
 # Behind the command's end, so that ssh has its status.
@@ -280,10 +281,8 @@ class BoxJob(Boot):
     def look(self) -> facts.Moment:
         if self.failed:
             return facts.Moment({}, {})
-        stat, _, load = self.remote.ask(_LOOK, limit_s=10).text.rpartition("\n")[0].rpartition("\n")
-        seen: facts.Facts = {"runnable_tasks": float(facts.times(stat)[1])}
-        if re.match(r"\d{1,6}\.\d\d ", load):
-            seen["load_1min"] = float(load.split()[0])
+        load = _LOAD_AVERAGE.match(self.remote.ask(_LOOK, limit_s=10).text)
+        seen = {"runnable_tasks": float(load[2]), "load_1min": float(load[1])} if load else {}
         return facts.Moment({}, {**seen, **self.settings})
 
     def command(self, job: bytes, ground: Ground, pipes: Pipes) -> Command:

@@ -35,11 +35,11 @@ class Moment:
     facts: Facts
 
 
-def times(stat: str) -> tuple[dict[int, CpuTimes], int]:
-    """(times of each CPU, tasks that want one) by /proc/stat."""
+def look(guest_cpus: frozenset[int]) -> Moment:
+    """Read the machine now."""
     cpus: dict[int, CpuTimes] = {}
     running = 0
-    for line in stat.splitlines():
+    for line in Path("/proc/stat").read_text().splitlines():
         words = line.split()
         if len(words) >= 9 and words[0].startswith("cpu") and words[0][3:].isdigit():
             times = [int(word) * _TICK_S for word in words[1:9]]
@@ -47,12 +47,6 @@ def times(stat: str) -> tuple[dict[int, CpuTimes], int]:
             cpus[int(words[0][3:])] = (user + nice + system + irq + softirq, steal)
         elif words[:1] == ["procs_running"]:
             running = int(words[1])
-    return cpus, running
-
-
-def look(guest_cpus: frozenset[int]) -> Moment:
-    """Read the machine now."""
-    cpus, running = times(Path("/proc/stat").read_text())
     facts: Facts = {"runnable_tasks": float(running), "load_1min": os.getloadavg()[0]}
     for cpu in sorted(guest_cpus):
         khz = _number(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq"))
