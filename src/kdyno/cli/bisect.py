@@ -19,6 +19,7 @@ from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, Stat
 from kdyno.cli.measuring import options_of
 from kdyno.errors import Interrupted, ToolError, UsageError
 from kdyno.experiment import loader
+from kdyno.experiment.limits import FEWEST_LINKS, MOST_LINKS, MOST_MINUTES_OF_A_STEP
 from kdyno.experiment.loader import Overrides, Searching
 from kdyno.experiment.model import Experiment, Machine
 from kdyno.kernels.source import is_url, parse
@@ -73,10 +74,18 @@ class Request(Bundle):
         None,
     )
     max_minutes: float | None = option(
-        "--max-minutes MINUTES", "Of measuring, in each step [15].", None, min=0.05, max=1440
+        "--max-minutes MINUTES",
+        "Of measuring, in each step [15].",
+        None,
+        min=0.05,
+        max=MOST_MINUTES_OF_A_STEP,
     )
     layouts: int | None = option(
-        "--layouts N", "Verify the commit in N links of each kernel.", None, min=6, max=100
+        "--layouts N",
+        "Verify the commit in N links of each kernel.",
+        None,
+        min=FEWEST_LINKS,
+        max=MOST_LINKS,
     )
     resume: str | None = option("--resume NAME", "Go on with a search: its folder, or last.", None)
 

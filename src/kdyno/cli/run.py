@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kdyno import deferred
+from kdyno.experiment.limits import FEWEST_LINKS, MOST_EXACT_BOOTS, MOST_LINKS
 from kdyno.verbs import options
 from kdyno.verbs.options import Bundle, Extent, Working, argument, option
 
@@ -30,14 +31,14 @@ class Request(Bundle):
         "Boots of each kernel after which equal counts are exact [3].",
         None,
         min=1,
-        max=100,
+        max=MOST_EXACT_BOOTS,
     )
     layouts: int | None = option(
         "--layouts N",
         "Link each kernel N times, functions in random order; the interval is over the links.",
         None,
-        min=6,
-        max=100,
+        min=FEWEST_LINKS,
+        max=MOST_LINKS,
     )
     calibrate: bool = option("--calibrate", "Boot a copy of the baseline as well (A/A).", False)
     variant: options.Variants = None

@@ -20,6 +20,7 @@ from pydantic import PlainValidator, TypeAdapter
 from kdyno.errors import UsageError
 from kdyno.experiment import cross
 from kdyno.experiment.cross import VARIANT, placed, with_best
+from kdyno.experiment.limits import FEWEST_LINKS, MOST_LINKS, MOST_MINUTES_OF_A_STEP
 from kdyno.experiment.model import (
     INTERLEAVES,
     METRICS,
@@ -141,8 +142,8 @@ class Searching(Closed):
     case: Text | None = None
     """SUITE/CASE, where the file has several."""
     min_effect: Share | None = None
-    max_minutes: Annotated[float, up_to(60 * 24, "minutes")] | None = None
-    layouts: Annotated[int, whole(6, 100)] | None = None
+    max_minutes: Annotated[float, up_to(MOST_MINUTES_OF_A_STEP, "minutes")] | None = None
+    layouts: Annotated[int, whole(FEWEST_LINKS, MOST_LINKS)] | None = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,14 @@ from pydantic import (
 )
 
 from kdyno.errors import UsageError
+from kdyno.experiment.limits import (
+    FEWEST_LINKS,
+    MOST_BOOTS,
+    MOST_EXACT_BOOTS,
+    MOST_LINKS,
+    MOST_MINUTES,
+    MOST_SECONDS,
+)
 from kdyno.reading.checked import INSIDE, Closed, keys_of, tables_of, wrong
 from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, nearest, quoted, stands_where
 
@@ -61,9 +69,6 @@ OWN_SCHEDULER = "fair"
 """``scheduler = "fair"``: the kernel's own, to undo what [kernel] requests."""
 SUFFIX = ".bpf.c"
 """Of a scheduler's file."""
-FEWEST_LINKS, MOST_LINKS = 6, 100
-"""Of each kernel. An interval is over them, and below six there is none."""
-MOST_BOOTS = 100_000
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,79}")
 NAME_RULE = "a name is 1 to 80 letters, digits and . _ + -, and does not begin with . + -"
@@ -595,7 +600,7 @@ class Measure(Closed):
     """Half-width of an effect's interval, as a fraction, at which measuring stops."""
     max_boots: Annotated[int, whole(2, MOST_BOOTS)] = 60
     min_boots: Annotated[int, whole(2, MOST_BOOTS)] = 10
-    max_minutes: Annotated[float, up_to(60 * 24 * 365, "minutes")] | None = None
+    max_minutes: Annotated[float, up_to(MOST_MINUTES, "minutes")] | None = None
     equivalent: Share = 0.01
     confidence: Annotated[float, PlainValidator(partial(_share, low=0.5, high=0.9999))] = 0.95
     profile: Annotated[Text, _of(PROFILES)] = "none"
@@ -605,7 +610,7 @@ class Measure(Closed):
     """How the variants of a block alternate."""
     metric: Annotated[Text, _of(METRICS)] = "time"
     """What is compared."""
-    exact_boots: Annotated[int, whole(1, 100)] = 3
+    exact_boots: Annotated[int, whole(1, MOST_EXACT_BOOTS)] = 3
     """Boots of each kernel after which counts that agree are exact."""
     insist: StrictBool = False
     """Measure by the metric also what it does not decide; the verdict says so."""
@@ -669,7 +674,7 @@ class SuiteUse(Closed):
 
     name: Text = ""
     cases: Texts = ()
-    seconds: Annotated[float, up_to(3600, "seconds")] = 0.5
+    seconds: Annotated[float, up_to(MOST_SECONDS, "seconds")] = 0.5
     operations: Annotated[int, whole(1, 1 << 62)] | None = None
     """Fixed work instead of fixed time, for profiles."""
     command: Annotated[tuple[str, ...], PlainValidator(_command)] = ()

@@ -18,6 +18,7 @@ from typer.models import ParameterInfo
 
 from kdyno import deferred, sandbox
 from kdyno.errors import UsageError
+from kdyno.experiment.limits import MOST_BOOTS, MOST_MINUTES, MOST_SECONDS
 from kdyno.paths import runs_root
 
 _PLAIN = re.compile(r"[\w./][\w./@%+=:,-]*")
@@ -164,17 +165,17 @@ class Extent(Bundle):
         "--quick", "First impression: 0.2 s per case, at most 12 boots and 2 minutes.", False
     )
     seconds: float | None = option(
-        "--seconds SECONDS", "Seconds per case and boot.", None, min=0.05, max=3600
+        "--seconds SECONDS", "Seconds per case and boot.", None, min=0.05, max=MOST_SECONDS
     )
     max_boots: int | None = option(
-        "--max-boots N", "At most this many boots of each variant.", None, min=1, max=100_000
+        "--max-boots N", "At most this many boots of each variant.", None, min=1, max=MOST_BOOTS
     )
     max_minutes: float | None = option(
         "--max-minutes MINUTES",
         "At most this many minutes of measuring.",
         None,
         min=0.05,
-        max=525_600,
+        max=MOST_MINUTES,
     )
     precision: str | None = option(
         "--precision SHARE", 'Half-width at which measuring stops, such as "0.5%".', None

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kdyno.errors import UsageError
+from kdyno.experiment.limits import MOST_SECONDS
 from kdyno.experiment.loader import Overrides, apply
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import explained
@@ -53,7 +54,11 @@ def profile_verb(
     ),
     boots: int = option("--boots N", "Profiled boots of each variant.", 6, min=1, max=1000),
     seconds: float = option(
-        "--seconds SECONDS", "Work: what the baseline does in this time.", 1.0, min=0.05, max=3600
+        "--seconds SECONDS",
+        "Work: what the baseline does in this time.",
+        1.0,
+        min=0.05,
+        max=MOST_SECONDS,
     ),
     variant: Variants = None,
     case: Cases = None,
