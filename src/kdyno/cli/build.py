@@ -18,14 +18,13 @@ from kdyno.measure import builder
 from kdyno.measure.bench import check_cases, check_machine
 from kdyno.measure.execution import cost, measure_s
 from kdyno.paths import cache_root
-from kdyno.report.progress import duration
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import cases_of
 from kdyno.verbs import options
 from kdyno.verbs.options import Extent, option
 from kdyno.verbs.output import answer, check_writable, say, write_json
 from kdyno.verbs.subject import load, overrides_of
-from kdyno.verbs.watching import Building
+from kdyno.verbs.watching import Building, duration
 
 _UNCHECKED = "not checked, for it is not on this machine (--fetch): patches, options, sysctls of"
 

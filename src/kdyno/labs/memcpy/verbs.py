@@ -32,14 +32,13 @@ from kdyno.machines.cpus import measuring, place
 from kdyno.measure.execution import Listener, Options
 from kdyno.paths import cache_root
 from kdyno.report.charts.vega import png
-from kdyno.report.progress import duration
 from kdyno.report.show import terminal
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Jobs, Json, NoSandbox, NoWait, Refresh, argument, option, percent
 from kdyno.verbs.output import Line, check_writable, say, show, write, write_json
 from kdyno.verbs.subject import load
-from kdyno.verbs.watching import Building
+from kdyno.verbs.watching import Building, duration
 
 Minutes = Annotated[float | None, option("--minutes MINUTES", "Minutes of timing.", min=0.05)]
 

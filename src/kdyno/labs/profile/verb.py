@@ -18,7 +18,6 @@ from kdyno.labs.profile import counts, report, tables
 from kdyno.labs.profile.record import Profile, stored_profiles
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root
-from kdyno.report.progress import duration
 from kdyno.report.show import terminal
 from kdyno.store.counts import FOLDER, Counted, stored_counts, to_json
 from kdyno.store.run import Run, file_name, write_run
@@ -42,7 +41,7 @@ from kdyno.verbs.options import (
 )
 from kdyno.verbs.output import Line, check_writable, say, write, write_json
 from kdyno.verbs.subject import consent_to_build, load, load_stored, stored_run
-from kdyno.verbs.watching import watching
+from kdyno.verbs.watching import duration, watching
 
 
 def profile_verb(

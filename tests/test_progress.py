@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import io
+import math
+import sys
 import threading
 from dataclasses import replace
 
@@ -11,24 +13,27 @@ from kdyno.experiment import loader
 from kdyno.measure.loop import Status
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
-from kdyno.report.progress import EffectProgress, Progress, ProgressState, duration, line
+from kdyno.stats.effect import PairedEffect
 from kdyno.suites.catalogue import load
-from kdyno.verbs.watching import _state
+from kdyno.verbs.watching import Progress, duration, progress_line
 
-STATE = ProgressState(
-    experiment="simd\x1b[31m",
-    blocks_done=3,
-    blocks_max=60,
-    boots_done=12,
+LOADED = loader.load(data_root() / "experiments" / "simd-memcpy.toml", vocabulary(load()))
+EXPERIMENT = replace(
+    LOADED,
+    name="simd\x1b[31m",
+    measure=replace(LOADED.measure, max_boots=60, max_minutes=20.0, precision=0.0102),
+)
+PRECISE = PairedEffect(12, 1.0, math.exp(-math.log1p(0.01015)), 1.01015)
+STATUS = Status(
+    block=3,
+    boots=12,
+    variant="mine",
+    case="",
+    effects={("u", "pipe", "mine"): PRECISE, ("u", "[b]spawn", "mine"): PairedEffect(3)},
+    progress=None,
     elapsed_s=100.0,
     left_s=300.0,
-    minutes_max=20.0,
-    effects=(
-        EffectProgress("pipe", "mine", 0.0102, settled=True),
-        EffectProgress("[b]spawn", "mine", None),
-    ),
     failures=("boot 7 (mine): panic:\x1b[2J No init",),
-    now="booting mine",
 )
 
 
@@ -38,18 +43,18 @@ class Terminal(io.StringIO):
 
 
 def test_line() -> None:
-    assert line(STATE) == (
+    assert progress_line(EXPERIMENT, STATUS) == (
         "simd: block 3 of at most 60, 12 boots (1 failed), 1 of 2 effects precise enough, "
         "1 min 40 s, about 5 min 00 s left (at most 20 min 00 s)"
     )
 
 
-def test_plain_lines_come_now_and_then() -> None:
-    lines: list[str] = []
-    with Progress(lines.append, io.StringIO()) as progress:
+def test_plain_lines_come_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(EXPERIMENT) as progress:
         for second in range(0, 65, 5):
-            progress.update(replace(STATE, elapsed_s=float(second)))
+            progress.update(replace(STATUS, elapsed_s=float(second)))
         progress.note("a note\x07")
+    lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "boot 7 (mine): panic: No init"
     assert [each[:4] for each in lines[1:]] == ["simd", "simd", "simd", "a no"]
     assert "\x1b" not in "".join(lines)
@@ -61,15 +66,18 @@ def test_terminal_is_drawn_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("NO_COLOR", raising=False)
     before = threading.active_count()
     out = Terminal()
-    with Progress(pytest.fail, out) as progress:
-        progress.update(STATE)
+    monkeypatch.setattr(sys, "stderr", out)
+    with Progress(EXPERIMENT) as progress:
+        progress.update(STATUS)
         assert threading.active_count() == before
         text = out.getvalue()
-        many = tuple(replace(STATE.effects[0], case=f"c{n}") for n in range(40))
-        progress.update(replace(STATE, effects=many))
+        many = {("u", f"c{n}", "mine"): PRECISE for n in range(40)}
+        progress.update(replace(STATUS, effects=many))
+        progress.update(replace(STATUS, variant="", case="pipe"))
         progress.note("stays")
     for part in ("±1.02 %", "[b]spawn", "booting mine", "panic: No init", "precise"):
         assert part in text
+    assert "pipe, in turns" in out.getvalue()  # and not booting
     assert "and 28 more" in out.getvalue() and "stays" in out.getvalue()
     assert "\x1b[2J" not in out.getvalue()
 
@@ -81,10 +89,3 @@ def test_terminal_is_drawn_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
 )  # fmt: skip
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-def test_guests_that_take_turns_are_not_said_to_boot() -> None:
-    loaded = loader.load(data_root() / "experiments" / "simd-memcpy.toml", vocabulary(load()))
-    status = Status(1, 4, "", "pipe", {}, None, 1.0, None, ())
-    assert _state(loaded, status).now == "pipe, in turns"
-    assert _state(loaded, replace(status, variant="mine", case="")).now == "booting mine"
