@@ -19,6 +19,7 @@ from needed import PACKAGES
 from kdyno.cli import doctor, needs
 from kdyno.cli.doctor import Precision, against_itself, precisions
 from kdyno.cli.needs import INSTALL, NEEDS, Finding, family, install_line, suites_line
+from kdyno.experiment.loader import Overrides
 from kdyno.machines import emulator
 from kdyno.measure.bench import equip
 from kdyno.measure.execution import Options
@@ -311,8 +312,9 @@ def test_precision_is_half_of_the_interval_of_no_difference(
 def test_the_run_itself_by_emulation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Another kdyno that measures on this machine is nothing to wait for here.
     monkeypatch.setattr("kdyno.machines.cpus._LOCK", f"\0kdyno-test-{os.getpid()}-kvm")
-    options = Options(cache_root(), tmp_path / "runs", beside=True)
-    run, verdict = against_itself("tcg", options, boots=2)
+    two = Overrides(max_boots=2)
+    options = Options(cache_root(), tmp_path / "runs", beside=True, overrides=two)
+    run, verdict = against_itself("tcg", options)
     assert run.manifest().interleave == "turns"
     assert verdict.boots == {"stock": 2, "stock.copy": 2} and verdict.failed == {}
     rows = precisions(verdict)

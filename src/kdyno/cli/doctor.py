@@ -123,37 +123,8 @@ def _box(name: str, json: str | None) -> int:
     return _answer(json, data, lines)
 
 
-# Under KVM a kernel and its copy take turns for a minute. There is no difference to find, so how
-# wide the intervals are is the machine's doing. It is a run as any other and stays, to be reported.
-
-_EXPERIMENT = """\
-name = "doctor-kvm"
-question = "How far apart are a kernel and its copy that take turns here?"
-baseline = "stock"
-
-[kernel]
-source = "{source}"
-arch = "x86_64"
-config = ["bench"]
-
-[variant.stock]
-
-[machine]
-kind = "qemu"
-accel = "{accel}"
-memory = "256M"
-
-[[suite]]
-name = "unixbench"
-cases = ["syscall", "pipe", "fscopy-1024", "context1", "spawn"]
-
-[measure]
-calibrate = true
-interleave = "turns"
-precision = "0.01%"
-max_boots = {boots}
-max_minutes = {minutes}
-"""
+# Under KVM a kernel and its copy take turns for a minute (kvm.toml). It is a run as any other and
+# stays, to be reported.
 
 
 @dataclass(frozen=True)
@@ -194,14 +165,13 @@ def _kvm(json: str | None) -> int:
     return status
 
 
-def against_itself(
-    accel: str, options: Options, *, minutes: float = 1.0, boots: int = 60
-) -> tuple[Run, Verdict]:
+def against_itself(accel: str, options: Options) -> tuple[Run, Verdict]:
     """The run. The kernel is built first, where it is not in the cache."""
     suites = load()
-    text = _EXPERIMENT.format(source=DEFAULT_SOURCE, accel=accel, minutes=minutes, boots=boots)
+    template = Path(__file__).with_name("kvm.toml").read_text(encoding="utf-8")
+    text = template.format(source=DEFAULT_SOURCE, accel=accel)
     experiment = loader.parse(text, "doctor --kvm", cache_root(), vocabulary(suites))
-    return executed(experiment, suites, options)
+    return executed(loader.apply(options.overrides, experiment), suites, options)
 
 
 def precisions(verdict: Verdict) -> list[Precision]:
