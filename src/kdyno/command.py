@@ -88,9 +88,7 @@ def started(
     stdin: int = subprocess.DEVNULL,
     stdout: int | None = subprocess.PIPE,
     together: bool = False,
-    cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    pass_fds: Sequence[int] = (),
     umask: int = -1,
 ) -> Iterator[Running]:
     """``argv`` as it runs; waited for at the end, and killed with its children by an exception.
@@ -103,9 +101,7 @@ def started(
                 stdin=stdin,
                 stdout=log if stdout is None else stdout,
                 stderr=subprocess.STDOUT if together else log,
-                cwd=cwd,
                 env=env,
-                pass_fds=tuple(pass_fds),
                 umask=umask,
                 start_new_session=True,
             )

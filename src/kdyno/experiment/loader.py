@@ -47,7 +47,6 @@ from kdyno.reading.checked import read as read_as
 from kdyno.reading.mistakes import (
     KeyPath,
     Mistakes,
-    Positions,
     meant,
     quoted,
     refuse,
@@ -225,7 +224,7 @@ def parse(
     nobody wrote as a file. tables: instead of those in the text, which then only has the lines."""
 
     def no_mistakes() -> Mistakes:
-        return Mistakes(origin, Positions("" if words else text), words)
+        return Mistakes(origin, "" if words else text, words)
 
     mistakes = no_mistakes()
     place = Place(folder, vocabulary)
@@ -299,7 +298,7 @@ def of_commits(path: Path, vocabulary: Vocabulary) -> OfCommits:
     mistake."""
     text = read(path)
     tables = _toml(text, str(path))
-    mistakes = Mistakes(str(path), Positions(text))
+    mistakes = Mistakes(str(path), text)
     for key in ("baseline", "variant", "factor", "layout", "matrix"):
         if key in tables:
             mistakes.add((key,), "the variants are commits here: the file has none of its own")
@@ -319,7 +318,7 @@ def variant(
     name: str, keys: Mapping[str, object], origin: str, folder: Path, vocabulary: Vocabulary
 ) -> Variant:
     """One kernel of its own, from ``keys`` as [kernel] has them; otherwise as ``parse``."""
-    mistakes = Mistakes(origin, Positions(""))
+    mistakes = Mistakes(origin)
     place = Place(folder, vocabulary)
     data = {"name": "one", "kernel": dict(keys), "variant": {name: {}}}
     file = read_as(File, data, mistakes, (), place, home_of)
@@ -429,7 +428,7 @@ def read_matrix(text: str, origin: str) -> Matrix | None:
         return None
     if "matrix" not in data:
         return None
-    mistakes = Mistakes(origin, Positions(text))
+    mistakes = Mistakes(origin, text)
     kernel = data.get("kernel")
     if not isinstance(kernel, dict) or REF not in str(kernel.get("source")):
         what = f'[matrix] needs a source with {REF}, such as "git:DIR#{REF}"'

@@ -39,7 +39,7 @@ from kdyno.experiment.limits import (
     MOST_SECONDS,
 )
 from kdyno.reading.checked import INSIDE, Closed, keys_of, tables_of, wrong
-from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, nearest, quoted, stands_where
+from kdyno.reading.mistakes import KeyPath, Mistakes, nearest, quoted, stands_where
 
 ACCELS = ("auto", "kvm", "tcg", "icount")
 HARDWARE_COUNTERS = (
@@ -880,9 +880,7 @@ class Experiment:
     path: Path | None = None
     text: str = ""
     """The file as given, for the run folder."""
-    mistakes: Callable[[], Mistakes] = field(
-        default=lambda: Mistakes("experiment", Positions("")), compare=False
-    )
+    mistakes: Callable[[], Mistakes] = field(default=lambda: Mistakes("experiment"), compare=False)
     """An empty list for what is found to be wrong later, which has the file's lines."""
 
     @property

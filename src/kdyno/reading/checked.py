@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from kdyno.errors import UsageError
-from kdyno.reading.mistakes import KeyPath, Mistakes, Positions, quoted, spelled, stands_where
+from kdyno.reading.mistakes import KeyPath, Mistakes, quoted, spelled, stands_where
 
 T = TypeVar("T")
 _MOST = 1000
@@ -131,7 +131,7 @@ def wrong(
 def check(model: type[T], data: object, origin: str, text: str = "", way: str = "") -> T:
     """``data`` as ``model``. UsageError with every mistake; ``text``: the TOML that it was read
     from, for line numbers; ``way``: how to get a file that is right."""
-    mistakes = Mistakes(origin, Positions(text))
+    mistakes = Mistakes(origin, text)
     value = read(model, data, mistakes, way=way)
     mistakes.raise_any(way)
     return value

@@ -94,11 +94,11 @@ class Mistakes:
     """Collects; ``raise_any`` ends the reading with all of them."""
 
     def __init__(
-        self, origin: str, positions: Positions, words: Callable[[KeyPath], str] | None = None
+        self, origin: str, text: str = "", words: Callable[[KeyPath], str] | None = None
     ) -> None:
-        """words: what a message calls a key, for a text that is not from a file."""
+        """text: what has the lines. words: what a message calls a key, for no text of a file."""
         self.origin = origin
-        self.positions = positions
+        self.positions = Positions(text)
         self._words = words or spelled
         self._listed: dict[tuple[int, str], KeyPath] = {}
 
