@@ -23,8 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation import searches
-from kdyno.bisect import attribution, points, session
-from kdyno.bisect.attribution import Attribution, attributions, rebuildable, shares, table
+from kdyno.bisect import points, session
+from kdyno.bisect.attribution import Attribution, attributions, shares, table
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Difference, Measured, Same, Search, Span, Unusable
 from kdyno.bisect.session import Question, Session, State, Step, Verification, git_log, load, toml
@@ -32,7 +32,9 @@ from kdyno.cli import bisect
 from kdyno.cli.bisect import Request
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
+from kdyno.kernels import config as kconfig
 from kdyno.kernels.changes import of_variant
+from kdyno.kernels.config import Option, rebuildable
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Tree, fetch, parse
 from kdyno.kernels.sources import git as fetching
@@ -386,13 +388,50 @@ def test_options_are_added_one_by_one(tmp_path: Path) -> None:
     good, bad = tmp_path / "a.config", tmp_path / "b.config"
     good.write_text("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=3\n")
     bad.write_text("# a comment\nCONFIG_A=y\nCONFIG_B=y\n")
-    commits = points.options(good, bad)
+    range_ = points.options(good, bad)
+    commits, keys = range_.points, range_.keys
+    assert not range_.complete
     assert [each.title for each in commits] == ["a.config", "CONFIG_B=y", "# CONFIG_C is not set"]
-    keys = Range(commits, "option").keys
     assert keys(commits[2])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "# CONFIG_C is not set"]
     assert keys(commits[1])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "CONFIG_C=3"]
     with pytest.raises(UsageError, match="the two set the same"):
         points.options(good, good)
+
+
+WHOLE = """\
+#
+# Automatically generated file; DO NOT EDIT.
+#
+CONFIG_CC_VERSION_TEXT="{}"
+CONFIG_LOCKS={}
+CONFIG_LOCKS_SELECTED={}
+CONFIG_MODULE={}
+CONFIG_SHIFT={}
+"""
+
+
+def test_of_whole_configurations_what_a_person_can_set_is_a_point(tmp_path: Path) -> None:
+    texts = [WHOLE.format("gcc 12", "y", "y", "m", 17), WHOLE.format("gcc 14", "n", "n", "y", 15)]
+    for name, text in zip("ab", texts, strict=True):
+        (tmp_path / name).write_text(text)
+    range_ = points.options(tmp_path / "a", tmp_path / "b")
+    assert range_.complete
+    # A compiler is no option, and a guest has no modules: what was one is not set.
+    titles = ["CONFIG_LOCKS=n", "CONFIG_LOCKS_SELECTED=n", "CONFIG_MODULE=y", "CONFIG_SHIFT=15"]
+    assert [point.title for point in range_.points[1:]] == titles
+    assert "# CONFIG_MODULE is not set" in range_.points[0].keys["config"]
+    declared = {
+        f"CONFIG_{name}": Option("bool", name != "LOCKS_SELECTED")
+        for name in ("LOCKS", "LOCKS_SELECTED", "MODULE", "SHIFT")
+    }
+    # In the end a module that neither kernel has differs no more.
+    finals = ("CONFIG_LOCKS=y\nCONFIG_SHIFT=17", "# CONFIG_LOCKS is not set\nCONFIG_SHIFT=15")
+    left = points.settable(range_, *finals, declared)
+    assert [point.title for point in left[1:]] == ["CONFIG_LOCKS=n", "CONFIG_SHIFT=15"]
+    along = points.drawn_along(left[1], "CONFIG_LOCKS=y\nCONFIG_LOCKS_SELECTED=y", "CONFIG_NEW=2")
+    assert along == ("# CONFIG_LOCKS_SELECTED is not set", "CONFIG_NEW=2")
+    with pytest.raises(UsageError, match="the two make the same kernel here"):
+        points.settable(range_, finals[0], finals[0], declared)
 
 
 # What is kept, and what is said.
@@ -798,4 +837,4 @@ CONFIG_DEBUG_LIST=y
         "# CONFIG_SLUB_DEBUG is not set",
         "CONFIG_DEBUG_LIST=y",
     )
-    assert {"CONFIG_9P_FS=y", *lines[6:]} == {f"CONFIG_{name}=y" for name in attribution._GUEST}
+    assert {"CONFIG_9P_FS=y", *lines[6:]} == {f"CONFIG_{name}=y" for name in kconfig._GUEST}

@@ -20,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.bisect.session import toml
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.model import ConfigFragment, Experiment, Variant
+from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels import compiler, installed, source
-from kdyno.kernels.build import Report, configure_all
-from kdyno.kernels.config import LostOptions, parse_line
-from kdyno.kernels.recipe import recipe_of
-from kdyno.kernels.sources.tree import Progress, Tree
+from kdyno.kernels.build import Report, accepted
+from kdyno.kernels.config import rebuildable
+from kdyno.kernels.sources.tree import Progress
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.figures import MINUS, percent
 from kdyno.store.verdict import Effect, Verdict
@@ -37,18 +36,6 @@ FACTORS = ("source", "config", "compiler")
 FIRST, SECOND = "first", "second"
 CASES = ("unixbench/syscall", "unixbench/pipe", "unixbench/context1", "unixbench/spawn")
 """Where none is named."""
-_ROUNDS = 8
-"""Options that are lost take along those that depend on them."""
-_GUEST = (
-    *("VIRTIO_MENU", "VIRTIO", "VIRTIO_MMIO", "VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_CONSOLE"),
-    *("VIRTIO_BLK", "NETWORK_FILESYSTEMS", "NET_9P", "NET_9P_VIRTIO", "9P_FS"),
-)
-"""What a guest of ours must have built in; all other modules are left out."""
-_OF_THE_BUILD = re.compile(
-    r"CONFIG_(?:(?:CC|RUSTC|BINDGEN)_VERSION_TEXT|(?:DEBUG_INFO|MODULE_SIG|MODVERSIONS|WERROR"
-    r"|SYSTEM_TRUSTED|SYSTEM_REVOCATION|SYSTEM_BLACKLIST|LOCALVERSION|BUILD_SALT)(?:_\w+)?)"
-)
-"""Names of versions, keys and debug data: none of the three factors."""
 _PACKAGE = re.compile(r"linux-image-\S+ (\S+)")
 
 Cell = tuple[int, ...]
@@ -114,17 +101,6 @@ def side(name: str, own_source: str | None, cache: Path, progress: Progress) -> 
     return Side(name, image.arch, parts)
 
 
-def rebuildable(config: str) -> tuple[str, ...]:
-    """The lines of a shipped configuration for a kernel without modules that boots as a guest."""
-    lines: dict[str, str] = {}
-    for line in config.splitlines():
-        parsed = parse_line(line)
-        if parsed is not None and not _OF_THE_BUILD.fullmatch(parsed[0]):
-            lines[parsed[0]] = f"# {parsed[0]} is not set" if parsed[1] == "m" else line
-    lines |= {f"CONFIG_{name}": f"CONFIG_{name}=y" for name in _GUEST}
-    return tuple(lines.values())
-
-
 def experiment_of(
     sides: Sequence[Side],
     cases: Sequence[str],
@@ -170,7 +146,7 @@ def experiment_of(
         name = "+".join(f"{factor}-{(FIRST, SECOND)[side]}" for factor, side in whose.items())
         keys = {key: own[key] for key in ("source", "compiler")}
         variant = Variant(name=name, arch=first.arch, **keys)
-        lines = _kept(variant, trees[variant.source], own["config"], cache, report)
+        lines, _recipe = accepted(variant, trees[variant.source], own["config"], cache, report)
         if lost := len(own["config"]) - len(lines):
             total = len(own["config"])
             notes.append(
@@ -194,23 +170,6 @@ def experiment_of(
         "measure": {"metric": "instructions"},
     }
     return loader.parse(toml(data), "kdyno compare", folder, vocabulary(suites)), tuple(notes)
-
-
-def _kept(
-    variant: Variant, tree: Tree, lines: tuple[str, ...], cache: Path, report: Report
-) -> tuple[str, ...]:
-    """Those that survive in the tree of the variant's source."""
-    for _round in range(_ROUNDS):
-        own = replace(variant, config=(ConfigFragment("its configuration", lines),))
-        recipe = recipe_of(own, tree)
-        problem = configure_all({variant.name: recipe}, cache, report).get(variant.name)
-        if problem is None:
-            return lines
-        if not isinstance(problem, LostOptions):
-            raise problem
-        lost = {wish.option for wish, _why in problem.lost}
-        lines = tuple(line for line in lines if (parse_line(line) or ("",))[0] not in lost)
-    raise ToolError(f"{variant.name}: its configuration does not come to rest")
 
 
 def _levels(name: str) -> dict[str, int]:

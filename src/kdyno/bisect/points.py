@@ -18,6 +18,7 @@ from typing import Any
 
 from kdyno import whole
 from kdyno.errors import UsageError
+from kdyno.kernels.config import Option, Wish, parse_line, rebuildable
 from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.git import OPEN, SHORT, commit_of, first_parents, merge_base
@@ -30,6 +31,8 @@ _MOST_FILES = 250
 _MOST_BYTES = 8_000_000
 _DESCRIBES = ("Makefile", "Kbuild", "Kconfig")
 """Files that no object depends on by name, and that decide what is compiled."""
+_WHOLE = "# Automatically generated file; DO NOT EDIT."
+"""What Kconfig writes on top of a whole configuration."""
 _LINES = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$")
 
 
@@ -65,6 +68,8 @@ class Range:
     points: tuple[Point, ...]
     what: str
     """commit, patch, file, option"""
+    complete: bool = False
+    """Options of whole configurations: what does not survive here is left out."""
 
     def keys(self, point: Point) -> Mapping[str, Any]:
         """Of the [variant] table of a point that is no commit."""
@@ -236,29 +241,73 @@ def file_patch(good: Path, bad: Path, path: str) -> bytes:
 # The options in which two configurations differ.
 
 
-def options(good: Path, bad: Path) -> tuple[Point, ...]:
+def options(good: Path, bad: Path) -> Range:
     """A point for ``good``'s lines, and one for each line in which ``bad`` differs, added one after
     the other in ``bad``'s order, in which Kconfig writes what depends behind what it depends on.
     UsageError where they do not differ or are no configurations."""
-    before, after = (_config(file) for file in (good, bad))
+    texts = [_text(file) for file in (good, bad)]
+    complete = all(_WHOLE in text for text in texts)
+    before, after = (
+        _config(file, rebuildable(text) if complete else text.splitlines())
+        for file, text in zip((good, bad), texts, strict=True)
+    )
     lines = {option: line for option, line in after.items() if before.get(option) != line}
     for option in before.keys() - after.keys():
         lines[option] = f"# {option} is not set"
     if not lines:
         raise UsageError(f"--between {good} {bad}: the two set the same options")
     first = Point("", good.name, {"config": list(before.values())})
-    return _numbered(first, *(Point("", line, {}, adds=line) for line in lines.values()))
+    points = _numbered(first, *(Point("", line, {}, adds=line) for line in lines.values()))
+    return Range(points, "option", complete)
+
+
+def settable(
+    range_: Range, good: str, bad: str, declared: Mapping[str, Option]
+) -> tuple[Point, ...]:
+    """Of whole configurations the points that a person can set and in which the final ones of the
+    ends differ; what other options select follows from these. UsageError where there is none."""
+    differing = {option for option, _value in _changed(good, bad)}
+
+    def counts(point: Point) -> bool:
+        option = _option(point.adds)
+        return option in differing and option in declared and declared[option].prompt
+
+    points = (range_.points[0], *filter(counts, range_.points[1:]))
+    if len(points) == 1:
+        raise UsageError(
+            "--between: the two make the same kernel here; they differ in names of versions, keys, "
+            "modules or options that this source does not have"
+        )
+    return _numbered(*points)
+
+
+def drawn_along(point: Point, before: str, after: str) -> tuple[str, ...]:
+    """The other lines of the final configuration that a point changes."""
+    own = _option(point.adds)
+    changed = (Wish(option, value, "") for option, value in _changed(before, after))
+    return tuple(wish.line for wish in changed if wish.option != own)
+
+
+def _changed(before: str, after: str) -> list[tuple[str, str]]:
+    """(option, its value in ``after``) where two final configurations differ."""
+    parsed = (filter(None, map(parse_line, text.splitlines())) for text in (before, after))
+    first, last = map(dict, parsed)
+    pairs = ((option, last.get(option, "n")) for option in sorted(first.keys() | last.keys()))
+    return [(option, value) for option, value in pairs if first.get(option, "n") != value]
 
 
 def _option(line: str) -> str:
     return line.removeprefix("# ").partition("=")[0].partition(" ")[0]
 
 
-def _config(file: Path) -> dict[str, str]:
+def _text(file: Path) -> str:
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        return file.read_text(encoding="utf-8", errors="replace")
     except OSError as problem:
         raise UsageError(f"--between {file}: {problem.strerror}") from problem
+
+
+def _config(file: Path, lines: Sequence[str]) -> dict[str, str]:
     options = {_option(line): line for line in map(str.strip, lines) if _LINES.match(line)}
     if not options:
         raise UsageError(f"--between {file}: it has no line such as CONFIG_SMP=y")

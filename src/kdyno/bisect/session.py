@@ -27,7 +27,10 @@ from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import within
 from kdyno.kernels import source
+from kdyno.kernels.build import accepted, final_config
+from kdyno.kernels.config import options
 from kdyno.kernels.image import compiled_sources
+from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.source import Tree
 from kdyno.measure.builder import build_all, check
 from kdyno.measure.commands import literal
@@ -43,6 +46,8 @@ from kdyno.suites.catalogue import Catalogue
 STATE, LOG, ANSWER, PATCHES = "bisect.json", "bisect.log", "answer.txt", "patches"
 BUILD_S, MEASURE_S = 60.0, 60.0
 """Before anything was built or measured here."""
+_FEW_LINES = 40
+"""Of a configuration; more are a file."""
 FLOOR, CEILING = 0.0002, 0.25
 """The smallest and the largest precision that a step is measured to, as a share."""
 ENDS_PRECISION = 0.005
@@ -119,6 +124,8 @@ class Verification:
     """Why ``reverted`` is not known."""
     functions: tuple[FunctionCounts, ...] = ()
     """Where the machine counts: what one operation executes before and after."""
+    along: tuple[str, ...] = ()
+    """Of an option: what else it changes in the configuration."""
 
 
 @dataclass(frozen=True)
@@ -237,6 +244,8 @@ class Session:
     # The ends.
 
     def _measure_ends(self) -> None:
+        if self.state.range.complete:
+            self._leave_out_options()
         points = self.state.range.points
         self.tell(f"the ends: {points[0].short} (good) and {points[-1].short} (bad)")
         good, bad = (self._with_keys(point) for point in (points[0], points[-1]))
@@ -253,6 +262,18 @@ class Session:
         if self.state.reproduced and self.state.range.what in ("commit", "file"):
             self._leave_out(good, bad)
         self.save()
+
+    def _leave_out_options(self) -> None:
+        """Of whole configurations what nobody can set, or what is the same in the end."""
+        range_ = self.state.range
+        recipes = [self._configured(point)[1] for point in (range_.points[0], range_.points[-1])]
+        good, bad = (final_config(self.options.cache, recipe) or "" for recipe in recipes)
+        first = recipes[0]
+        declared = options(first.tree.path, first.changes, first.arch)
+        points = ranges.settable(range_, good, bad, declared)
+        differing = len(range_.points) - 1
+        self.tell(f"of {differing} options that differ, {len(points) - 1} can be set here")
+        self.save(range=replace(range_, points=points))
 
     def _leave_out(self, good: Point, bad: Point) -> None:
         """Commits or files that change nothing that is compiled, by the ends' object trees."""
@@ -391,7 +412,12 @@ class Session:
             why_not = "" if reverted else own.failed.get(REVERTED, "it was not measured")[:200]
         holds = difference.is_step(least) and (difference.ratio > 1) == (step.difference.ratio > 1)
         more = (difference, holds, reverted, why_not, effect.functions)
-        own_check = Verification(step.low, step.high, run.name, *more)
+        along: tuple[str, ...] = ()
+        if what == "option" and step.high == step.low + 1:
+            recipes = [self._configured(points[at])[1] for at in (step.low, step.high)]
+            finals = (final_config(self.options.cache, recipe) or "" for recipe in recipes)
+            along = ranges.drawn_along(high, *finals)
+        own_check = Verification(step.low, step.high, run.name, *more, along)
         self.save(verified=(*self.state.verified, own_check))
 
     def _reverted(self, high: Point) -> Path:
@@ -414,6 +440,8 @@ class Session:
             good = self.state.range.points[0].commit
             repository = Path(self.state.question.repository)
             return ranges.with_keys(repository, point, good, self._patches)
+        if self.state.range.what == "option":
+            return replace(point, keys=self._configured(point)[0])
         keys = self.state.range.keys(point)
         if self.state.range.what == "file" and not point.keys:
             # As one patch: a sandbox for each of hundreds would take longer than the build.
@@ -421,6 +449,27 @@ class Session:
             whole.write(file, b"".join(Path(patch).read_bytes() for patch in keys["patches"]))
             keys = {**keys, "patches": [str(file)]}
         return replace(point, keys=keys)
+
+    def _configured(self, point: Point) -> tuple[dict[str, Any], Recipe]:
+        """The keys of an option's point and its recipe: its lines but for those that need a later
+        one. At the ends of what a person wrote all have to survive."""
+        range_ = self.state.range
+        lines = tuple(range_.keys(point)["config"])
+        ends = range_.points[0].name, range_.points[-1].name
+        bare = [replace(own, keys={}) for own in range_.points if own.name in (*ends, point.name)]
+        experiment = self._experiment("ends", bare, 0.01)
+        variant = next(own for own in experiment.variants if own.name == point.name)
+        listener, cache = self.options.listener, self.options.cache
+        tree = source.fetch(source.parse(variant.source), cache, listener.fetching)
+        kept, recipe = accepted(variant, tree, lines, cache, listener.building)
+        if point.name in ends and not range_.complete:
+            kept = lines
+        if len(kept) <= _FEW_LINES:
+            return {"config": list(kept)}, recipe
+        file = self._patches / f"{point.name}.config"
+        self._patches.mkdir(parents=True, exist_ok=True)
+        whole.write(file, "".join(f"{line}\n" for line in kept).encode())
+        return {"config": [str(file)]}, recipe
 
     def _measured(
         self, name: str, points: Sequence[Point], half_width: float, layouts: int = 0
@@ -576,6 +625,9 @@ def _step(state: State, search: Search, step: Span) -> Iterator[str]:
         more = f" and {len(high.files) - 4} more" if len(high.files) > 4 else ""
         yield f"  files     {', '.join(high.files[:4])}{more}"
     check = state.verification(step)
+    if check is not None and check.along:
+        more = f" and {len(check.along) - 8} more" if len(check.along) > 8 else ""
+        yield f"  with it   {', '.join(check.along[:8])}{more}"
     if check is None or not check.holds:
         yield f"  effect    {effect(step.difference)}, not verified"
         return
@@ -664,6 +716,7 @@ def data(state: State) -> dict[str, Any]:
             "verified": bool(check and check.holds),
             "reverted": ratio(check.reverted) if check else None,
             "run": check.run if check else None,
+            "along": list(check.along) if check else [],
             "functions": [function.model_dump() for function in check.functions] if check else [],
         }
 

@@ -224,9 +224,10 @@ def _begun(request: Request) -> State:
     if file is not None:
         base = base_of(tables, suite, case)
     else:
+        fragments = [] if range_.complete else ["bench"]
         memory, counts = KINDS[machine].memory, request.metric not in (None, "time")
         base = {
-            "kernel": {**kernel, "config": request.config or ["bench"]},
+            "kernel": {**kernel, "config": request.config or fragments},
             "machine": {
                 "kind": machine,
                 "cpus": request.cpus or 1,
@@ -261,7 +262,7 @@ def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
             )
         kernel = {"source": _absolute(source or DEFAULT_SOURCE)}
         if request.between is not None:
-            return kernel, "", Range(ranges.options(*request.between), "option")
+            return kernel, "", ranges.options(*request.between)
         assert request.series is not None
         return kernel, "", Range(ranges.series(request.series.absolute()), "patch")
     if good and bad and ":" in good + bad:  # no name of a commit has one

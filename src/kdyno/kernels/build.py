@@ -19,18 +19,21 @@ from typing import Any
 from kdyno import sandbox, whole
 from kdyno.command import capture, require, stream
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
+from kdyno.experiment.model import ConfigFragment, Variant
 from kdyno.kernels import image as images
 from kdyno.kernels import leavings
 from kdyno.kernels.changes import BUILD_OBJECTS, BUILD_SOURCE, Changes, flatten, lay
-from kdyno.kernels.config import local_lines, lost_options, parse_line, unmet
+from kdyno.kernels.config import LostOptions, local_lines, lost_options, parse_line, unmet
 from kdyno.kernels.image import INSTALLED, Extract, Image, Start
 from kdyno.kernels.recipe import (
     SUFFIX_LETTERS,
     Recipe,
     compile_cache,
     foreign_suffix,
+    recipe_of,
     source_parts,
 )
+from kdyno.kernels.sources.tree import Tree
 from kdyno.sandbox import BUILD, around
 
 LEAST_FREE_BYTES = 700_000_000
@@ -59,6 +62,8 @@ _ERROR = re.compile(
     r"|\*\*\* |not found|cannot find|No such file|No space left|^bwrap: )"
 )
 _ERROR_LINES = 12
+_ROUNDS = 8
+"""Options that are lost take along those that depend on them."""
 _SCRATCH = Start()
 
 
@@ -323,6 +328,27 @@ def configure_all(
         except (UsageError, BuildError) as problem:
             problems[name] = problem
     return problems
+
+
+def accepted(
+    variant: Variant, tree: Tree, lines: tuple[str, ...], cache: Path, report: Report = silent
+) -> tuple[tuple[str, ...], Recipe]:
+    """Those of ``lines``, on top of the variant's own, that Kconfig accepts in the tree; and the
+    recipe with them. LostOptions where the variant's own do not survive; BuildError."""
+    for _round in range(_ROUNDS):
+        own = (*variant.config, ConfigFragment("its configuration", lines))
+        recipe = recipe_of(replace(variant, config=own), tree)
+        problem = configure_all({variant.name: recipe}, cache, report).get(variant.name)
+        if problem is None:
+            return lines, recipe
+        if not isinstance(problem, LostOptions):
+            raise problem
+        lost = {wish.option for wish, _why in problem.lost}
+        left = tuple(line for line in lines if (parse_line(line) or ("",))[0] not in lost)
+        if left == lines:
+            raise problem
+        lines = left
+    raise BuildError(f"{variant.name}: its configuration does not come to rest")
 
 
 def localized(

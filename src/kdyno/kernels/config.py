@@ -126,6 +126,29 @@ def local_lines(config: str) -> tuple[str, ...]:
     )
 
 
+_GUEST = (
+    *("VIRTIO_MENU", "VIRTIO", "VIRTIO_MMIO", "VIRTIO_MMIO_CMDLINE_DEVICES", "VIRTIO_CONSOLE"),
+    *("VIRTIO_BLK", "NETWORK_FILESYSTEMS", "NET_9P", "NET_9P_VIRTIO", "9P_FS"),
+)
+"""What a guest of ours must have built in; all other modules are left out."""
+_OF_THE_BUILD = re.compile(
+    r"CONFIG_(?:(?:CC|RUSTC|BINDGEN)_VERSION_TEXT|(?:DEBUG_INFO|MODULE_SIG|MODVERSIONS|WERROR"
+    r"|SYSTEM_TRUSTED|SYSTEM_REVOCATION|SYSTEM_BLACKLIST|LOCALVERSION|BUILD_SALT)(?:_\w+)?)"
+)
+"""Names of versions, keys and debug data: none of the three factors."""
+
+
+def rebuildable(config: str) -> tuple[str, ...]:
+    """The lines of a shipped configuration for a kernel without modules that boots as a guest."""
+    lines: dict[str, str] = {}
+    for line in config.splitlines():
+        parsed = parse_line(line)
+        if parsed is not None and not _OF_THE_BUILD.fullmatch(parsed[0]):
+            lines[parsed[0]] = f"# {parsed[0]} is not set" if parsed[1] == "m" else line
+    lines |= {f"CONFIG_{name}": f"CONFIG_{name}=y" for name in _GUEST}
+    return tuple(lines.values())
+
+
 def unmet(wanted: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
     """Wishes that the final .config does not honour, each with the value it has instead."""
     final = dict(filter(None, map(parse_line, dotconfig.splitlines())))
