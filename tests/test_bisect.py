@@ -191,13 +191,13 @@ def test_commits_are_those_of_the_first_parents_and_patches_over_the_good_tree(
     assert [each.name[:2] for each in commits] == ["0-", "1-", "2-", "3-", "4-"]
     merge = commits[3]
     assert len(merge.parents) == 2 and set(merge.files) == {"fs/open.c", "fs/Makefile"}
-    base, last = points.merged(place, merge) or ("", "")
+    base, last = points.merged(place, merge, commits[2]) or ("", "")
     assert [point.title for point in points.commits(place, base, last)] == [
         "slow",
         "side 1",
         "side 2",
     ]
-    assert points.merged(place, commits[1]) is None
+    assert points.merged(place, commits[1], commits[0]) is None
     active = points.active(commits, frozenset({"fs/pipe.c"}))
     assert [each.title for each in active] == ["base", "slow", "merge side"], (
         "it changes a Makefile"
@@ -211,6 +211,33 @@ def test_commits_are_those_of_the_first_parents_and_patches_over_the_good_tree(
     (patch,) = slow.keys["patches"]
     assert "+two" in Path(patch).read_text()
     assert "-two" in points.reverted(place, commits[1], patches).read_text()
+
+
+def test_a_branch_that_took_the_mainline_in_is_searched_from_there(tmp_path: Path) -> None:
+    place = repository(tmp_path / "linux")
+    git(place, "checkout", "-q", "-b", "topic", "main~3")
+    (place / "fs/file.c").write_text("1\n")
+    commit(place, "topic 1")
+    git(place, "merge", "-q", "--no-ff", "-m", "main into topic", "main")
+    (place / "fs/file.c").write_text("2\n")
+    commit(place, "topic 2")
+    commits = points.commits(place, "main", "topic")
+    assert [each.title for each in commits] == ["last", "main into topic", "topic 2"]
+    # Of that merge it is the topic's side that the point before does not have.
+    base, last = points.merged(place, commits[1], commits[0]) or ("", "")
+    assert [each.title for each in points.commits(place, base, last)] == ["slow", "topic 1"]
+
+
+def test_a_commit_with_a_link_or_a_submodule_is_a_tree_of_its_own(tmp_path: Path) -> None:
+    place = repository(tmp_path / "linux")
+    (place / "fs/link").symlink_to("pipe.c")
+    commit(place, "a link")
+    git(place, "update-index", "--add", "--cacheinfo", f"160000,{'a' * 40},sub")
+    git(place, "commit", "-q", "-m", "a submodule")
+    good, link, submodule = points.commits(place, "HEAD~2", "HEAD")
+    for point in (link, submodule):
+        keys = points.with_keys(place, point, good.commit, tmp_path / "patches").keys
+        assert keys == {"source": f"git:{place}#{point.commit}"}
 
 
 def years(folder: Path) -> Path:
@@ -258,12 +285,12 @@ def test_of_a_url_the_commits_between_are_fetched_and_one_before(
     patch = points.with_keys(own, merge, state.range.points[0].commit, tmp_path).keys["patches"]
     assert "+190" in Path(patch[0]).read_text()
     with pytest.raises(ToolError):  # the branch began years before
-        points.merged(own, merge)
+        points.merged(own, merge, state.range.points[4])
     # Once more, now that it is there; and from a hash.
     for good in ("v185", "v185", state.range.points[0].commit):
         again = fetching.between(url, good, "main", tmp_path / "cache", lambda _text, _part: None)
         assert len(points.commits(again, good, "main")) == 15
-    assert points.merged(again, merge)
+    assert points.merged(again, merge, state.range.points[4])
     with pytest.raises(UsageError, match=r"no branch, tag or commit 'v186'.*Did you mean v185\?"):
         fetching.between(url, "v186", "main", tmp_path / "cache", lambda _text, _part: None)
 

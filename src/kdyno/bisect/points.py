@@ -11,13 +11,15 @@ sandbox and never written to.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kdyno import whole
-from kdyno.errors import UsageError
+from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.config import Option, Wish, parse_line, rebuildable
 from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
@@ -31,6 +33,10 @@ _MOST_FILES = 250
 _MOST_BYTES = 8_000_000
 _DESCRIBES = ("Makefile", "Kbuild", "Kconfig")
 """Files that no object depends on by name, and that decide what is compiled."""
+_LINKS = re.compile(
+    rb"^(?:(?:new|deleted) file mode|(?:old|new) mode|index \w+\.\.\w+) 1[26]0000$", re.MULTILINE
+)
+"""Symbolic links and submodules, which no patch is laid for."""
 _WHOLE = "# Automatically generated file; DO NOT EDIT."
 """What Kconfig writes on top of a whole configuration."""
 _LINES = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$")
@@ -87,8 +93,8 @@ class Range:
 
 
 def commits(folder: Path, good: str, bad: str) -> tuple[Point, ...]:
-    """Those after ``good`` up to ``bad`` along the first parents, behind ``good`` itself; without
-    keys yet. UsageError where ``good`` is no ancestor of ``bad``."""
+    """``good`` and those after it up to ``bad`` along the first parents, as far as they have it;
+    without keys yet. UsageError where ``good`` is no ancestor of ``bad``."""
     ends = [commit_of(folder, ref) for ref in (good, bad)]
     if ends[0] == ends[1]:
         raise UsageError(f"--good {good} and --bad {bad} are the same commit")
@@ -101,8 +107,18 @@ def commits(folder: Path, good: str, bad: str) -> tuple[Point, ...]:
             f"{base[:SHORT]}: --good {base[:SHORT]} searches what only {bad} has"
         )
     (first,) = first_parents(folder, "--max-count=1", ends[0])
-    own = (first, *first_parents(folder, f"{ends[0]}..{ends[1]}"))
+    line = first_parents(folder, f"{ends[0]}..{ends[1]}")
+    # What a branch was before it took ``good`` in lacks what that brought.
+    with_good = bisect_left(line, True, key=lambda own: _has(folder, own.commit, ends[0]))
+    own = (first, *line[with_good:])
     return _numbered(*(Point("", keys={}, **vars(each)) for each in own))
+
+
+def _has(folder: Path, commit: str, older: str) -> bool:
+    """Whether a commit's history has another one."""
+    with suppress(ToolError):  # their histories may part before those that were fetched
+        return merge_base(folder, older, commit) == older
+    return False
 
 
 def _numbered(*points: Point) -> tuple[Point, ...]:
@@ -115,12 +131,15 @@ def _numbered(*points: Point) -> tuple[Point, ...]:
     )
 
 
-def merged(folder: Path, merge: Point) -> tuple[str, str] | None:
-    """(where the branch of a merge began, its last commit); None for any other commit."""
+def merged(folder: Path, merge: Point, before: Point) -> tuple[str, str] | None:
+    """Of the branch that a merge brought to what was ``before``: (where it began, its last commit);
+    None for any other commit. ToolError where it began before what was fetched."""
     if len(merge.parents) != 2:
         return None
     base = merge_base(folder, *merge.parents)
-    return (base, merge.parents[1]) if base != merge.parents[1] else None
+    # Where a branch took the mainline in, the mainline is what was before.
+    new = [parent for parent in merge.parents if not _has(folder, before.commit, parent)]
+    return (base, new[-1]) if new and base != new[-1] else None
 
 
 def with_keys(folder: Path, point: Point, good: str, patches: Path) -> Point:
@@ -130,7 +149,8 @@ def with_keys(folder: Path, point: Point, good: str, patches: Path) -> Point:
     if point.commit != good and not file.is_file():
         text = git.answer(folder, [*_DIFF, OPEN, good, point.commit])
         count = text.count(b"\ndiff --git ") + text.startswith(b"diff --git ")
-        if count > _MOST_FILES or len(text) > _MOST_BYTES or b"\nBinary files " in text:
+        whole_tree = b"\nBinary files " in text or _LINKS.search(text)
+        if count > _MOST_FILES or len(text) > _MOST_BYTES or whole_tree:
             return replace(point, keys={"source": f"git:{folder}#{point.commit}"})
         if count:
             patches.mkdir(parents=True, exist_ok=True)

@@ -172,17 +172,22 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
         state = own.run()
         yield state
         point, repository = state.cause, Path(state.question.repository)
+        if point is None:
+            return
+        (step,) = state.search().steps
         try:
-            branch = ranges.merged(repository, point) if point else None
+            branch = ranges.merged(repository, point, state.range.points[step.low])
         except ToolError:
             say(f"{repository} does not go back to where the merged branch began: not searched")
             return
-        if point is None or branch is None:
+        if branch is None:
             return
         say(f"{point.short} is a merge: its branch is searched from where it began")
         folder = folder / f"inside-{point.short}"
-        # What is smaller inside is not what was found outside.
-        question = replace(state.question, min_effect=state.least)
+        # What is less than half of it inside is not what was found outside.
+        check = state.verification(step)
+        least = max(state.least, (check or step).difference.size / 2)
+        question = replace(state.question, min_effect=least)
         if (folder / STATE).is_file():
             state = replace(session.load(folder), question=question)
         else:
