@@ -236,7 +236,7 @@ def test_markup_escapes_whatever_is_not_html() -> None:
     assert tag("td", "a<b", [Html("<i>x</i>"), None, "&"], data_v='"1"') == (
         '<td data-v="&quot;1&quot;">a&lt;b<i>x</i>&amp;</td>'
     )
-    assert tag("input", hidden=True, checked=False) == "<input hidden>"
+    assert tag("p", "a", title=None, lang="en") == '<p lang="en">a</p>'
     assert join(["\ud800\0"]) == "?\ufffd"
     assert "\x1b" not in block("\x1b[31mred\n\tindented")
     assert "\tindented" in block("\x1b[31mred\n\tindented")

@@ -28,28 +28,23 @@ FILTER_FROM_ROWS = 8
 """Shorter tables are seen at a glance."""
 GLYPHS = {"faster": "▲", "slower": "▼", "equivalent": "≈", "inconclusive": "?", "failed": "✕"}
 
-_VOID = frozenset({"input", "br", "meta", "hr"})
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def tag(name: str, *content: Content, **attributes: str | int | bool | None) -> Html:
+def tag(name: str, *content: Content, **attributes: str | int | None) -> Html:
     """``tag("td", "a < b", class_="x", data_v="1")``: an element where a template is too much.
 
-    None and False leave an attribute out, True gives it without a value; a trailing underscore is
-    dropped and the others become dashes. Style attributes are refused: the page's policy would
-    not apply them."""
+    None leaves an attribute out; a trailing underscore is dropped and the others become dashes.
+    Style attributes are refused: the page's policy would not apply them. Elements without an end
+    (``br``, ``input``) are written in templates."""
     words = []
     for key, value in attributes.items():
         key = key.rstrip("_").replace("_", "-")
         if key == "style" or key.startswith("on") or not _NAME.fullmatch(key):
             raise ValueError(f"attribute {key!r}")
-        if value is True:
-            words.append(f" {key}")
-        elif value is not None and value is not False:
+        if value is not None:
             words.append(f' {key}="{escape(_clean(str(value)))}"')
-    if name in _VOID:
-        return Html(f"<{name}{''.join(words)}>")
     return Html(f"<{name}{''.join(words)}>{join(content)}</{name}>")
 
 
