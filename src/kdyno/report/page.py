@@ -27,7 +27,7 @@ from kdyno.report.evidence import Evidence, Point
 from kdyno.report.groups import deciding, displayed, first_groups, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid, headed, of_rows
-from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Content, Html, data, join, macros, tag
+from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Html, data, macros, tag
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load as catalogue
@@ -91,29 +91,6 @@ def page(evidence: Evidence, *, home: str = "") -> str:
         answer=answer(evidence.verdict),
         tested=tested,  # controls and the baseline's copy make no claim
         flags=displayed(evidence.verdict).flags,
-    )
-
-
-def alone(
-    *,
-    tool: str,
-    title: str,
-    heading: str,
-    intro: Content,
-    sections: Mapping[str, tuple[str, Content]],
-    foot: str,
-    skip: tuple[str, str],
-) -> str:
-    """A page of one verb's own: ``sections`` by id, each with its heading and what stands there."""
-    return document(
-        "alone.html",
-        title=title,
-        skip=skip,
-        tool=tool,
-        heading=heading,
-        intro=join([intro]),
-        sections={id_: (head, join([content])) for id_, (head, content) in sections.items()},
-        foot=foot,
     )
 
 

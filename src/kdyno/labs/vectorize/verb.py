@@ -22,10 +22,10 @@ from kdyno.labs.vectorize.survey import Hot, Survey
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.report import plain
-from kdyno.report.page import alone
+from kdyno.report.page import document
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import Grid, Value, of_rows
-from kdyno.report.show.html import Html, table, tag
+from kdyno.report.show.html import Html, join, table, tag
 from kdyno.report.show.terminal import Layout, Part
 from kdyno.verbs.options import Jobs, Json, NoSandbox, Output, Refresh, Runs, argument, option
 from kdyno.verbs.output import check_writable, say, write, write_json
@@ -278,18 +278,19 @@ def head(survey: Survey) -> list[str]:
     return [*map(plain.sentence, lines), ""]
 
 
-def _part(grid: Grid) -> list[Html | None]:
+def _part(grid: Grid) -> Html:
     note = tag("p", grid.note, class_="tip") if grid.note else None
-    return [note, table(replace(grid, id=f"{grid.id}-table"))]
+    return join([note, table(replace(grid, id=f"{grid.id}-table"))])
 
 
 def page(survey: Survey, grids: Sequence[Grid]) -> str:
     """The whole file; tables sort by their headings and filter by what is typed above them."""
-    return alone(
+    return document(
+        "alone.html",
         tool="kdyno lab vectorize",
         title=f"vectorised loops · {plain.short(survey.source)} · kdyno",
         heading="What the compiler vectorises",
-        intro=[tag("p", line) for line in head(survey) if line],
+        intro=join(tag("p", line) for line in head(survey) if line),
         sections={grid.id: (grid.title, _part(grid)) for grid in grids if grid.items},
         foot=f"Made by kdyno {__version__}.",
         skip=("main", "To the tables"),
