@@ -9,10 +9,10 @@ doubled the time of a compile where these dumps added a twentieth (GCC 12.2, CPU
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from kdyno.command import capture, require
@@ -91,62 +91,17 @@ class Records:
 
 
 OTHER = "other"
-REASONS: Mapping[str, str] = MappingProxyType(
-    {
-        "branches": "a branch or an early way out inside the loop",
-        "trips": "how often it runs cannot be known before it starts (lists, strings, retries)",
-        "call": "calls a function, or touches memory that cannot be followed",
-        "pointers": "the next address comes out of memory: linked, not flat data",
-        "dependence": "a turn needs what an earlier turn wrote",
-        "aliasing": "what it reads and writes may overlap, and a test for that was not worth it",
-        "volatile": "volatile, atomic or assembly inside",
-        "nest": "an outer loop whose inner loops are not simple enough",
-        "layout": "the elements do not lie one after the other",
-        "type": "no vector instruction for this type or operation",
-        "reduction": "a value carried from turn to turn in a way with no vector form",
-        "short": "too few turns to fill a vector",
-        "unprofitable": "possible, but slower by the compiler's estimate",
-        OTHER: "other",
-    }
-)
-
-_RULES = tuple(
-    (name, re.compile(rule, re.IGNORECASE))
-    for name, rule in (
-        ("volatile", r"volatile|__asm__|irregular stmt|atomic|ordered memory"),
-        ("short", r"iteration count (?:too )?small|not have enough iterations|small trip count"
-                  r"|iteration count smaller"),
-        ("unprofitable", r"not profitable|not worthwhile|never be profitable|not beneficial"
-                         r"|cost[- ]model indicates"),
-        ("branches", r"control flow|early exit|multiple exits|not if-convert|latch block not empty"
-                     r"|switch statement"),
-        ("trips", r"number of iterations cannot be computed|iterations is not computable"
-                  r"|trip count"),
-        ("nest", r"nested loops|inner loops|inner-loop|outerloop|loop nest|not the innermost loop"
-                 r"|outer loop"),
-        ("pointers", r"is not affine|step unknown|linked|gather/scatter|pointer chas"),
-        ("call", r"function call|clobbers memory|nested-cycle call"),
-        ("dependence", r"data dependence|backward loop carried|dependence distance"),
-        ("aliasing", r"versioning for alias|possible alias|runtime alias check"),
-        ("reduction", r"def-use cycle|reduc|used outside (?:of )?the loop|unsupported use in stmt"),
-        ("layout", r"not consecutive|array mode|strided|interleav|bad data references|load_lanes"
-                   r"|store_lanes|permut"),
-        ("type", r"no vectype|unsupported data-type|not supported|cannot be vectorized|unsupported"
-                 r"|can't determine vectorization factor|operation"),
-    )
-)  # fmt: skip
-# Followed by the actual reason, or printed for every loop that is given up.
-_EMPTY = re.compile(
-    r"(?:bad loop form|couldn't vectorize loop|bad data dependence|bad data references"
-    r"|loop not vectorized|bad operation or unsupported loop bound)\.?\s*$"
-)
-# Printed on the way, also for loops that are vectorised.
-_ASIDE = re.compile(
-    r"misalign|epilogue loop|versioning for alias required|alignment may not|not consecutive access"
-    r"|Unsupported pattern|Unknown def-use cycle pattern|SLP|use not simple|original stmt"
-    r"|no array mode|lanes<|unexpected pattern|evolution of|reduction: not"
-    r"|Loop costings may not|worthwhile"
-)
+_GCC: dict[str, Any] = tomllib.loads(Path(__file__).with_name("gcc.toml").read_text("utf-8"))
+REASONS: Mapping[str, str] = {
+    **{name: reason["help"] for name, reason in _GCC["reason"].items()},
+    OTHER: "other",
+}
+_RULES = {
+    name: re.compile("|".join(reason["words"]), re.IGNORECASE)
+    for name, reason in _GCC["reason"].items()
+}
+_EMPTY = re.compile(rf"(?:{'|'.join(_GCC['empty'])})\.?\s*$")
+_ASIDE = re.compile("|".join(_GCC["aside"]))
 
 
 def reason_of(messages: Iterable[str]) -> tuple[str, str]:
@@ -161,7 +116,7 @@ def reason_of(messages: Iterable[str]) -> tuple[str, str]:
     specific = [text for text in firm if text not in vague]
     for candidates in (specific, telling if not firm else [], vague, telling, every):
         for text in reversed(candidates):
-            for name, rule in _RULES:
+            for name, rule in _RULES.items():
                 if rule.search(text):
                     return name, text
     return OTHER, (telling or every or [""])[-1]
