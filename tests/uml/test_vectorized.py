@@ -41,7 +41,7 @@ min_boots = 2
 @pytest.mark.skipif(bool(cpu.missing(("avx2",))), reason="no AVX2; no emulator runs UML")
 def test_a_kernel_with_vectors_boots_and_works(built: Built, tmp_path: Path) -> None:
     file = tmp_path / "vector-files.toml"
-    file.write_text(EXPERIMENT.format(flags=KNOWN["avx2"].cflags))
+    file.write_text(EXPERIMENT.format(flags=KNOWN["avx2"]))
     kdyno("run", file, "--json", tmp_path / "verdict.json", runs=tmp_path)
     verdict = Verdict.from_json((tmp_path / "verdict.json").read_bytes())
     assert dict(verdict.boots) == {"stock": 2, "vectors": 2} and not verdict.failed

@@ -54,29 +54,22 @@ _LEFT = ".kdyno-gcc-loops.json.gz"
 _LARGEST_BYTES = 256 << 20
 
 
-@dataclass(frozen=True)
-class FlagSet:
-    """Flags that come after the kernel's own, which forbid vector registers."""
-
-    name: str
-    cflags: str
-
-
 _SSE2 = "-O3 -msse -msse2"
 _AVX2 = f"{_SSE2} -mavx -mavx2"
 _AVX512 = f"{_AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512"
-_SETS = {"o3": "-O3", "sse2": _SSE2, "avx2": _AVX2, "avx512": _AVX512}
-KNOWN: Mapping[str, FlagSet] = {name: FlagSet(name, cflags) for name, cflags in _SETS.items()}
+KNOWN: Mapping[str, str] = {"o3": "-O3", "sse2": _SSE2, "avx2": _AVX2, "avx512": _AVX512}
+"""Set → flags that come after the kernel's own, which forbid vector registers."""
 DEFAULT = ("avx2",)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,30}")
 _FLAG = re.compile(r"-[A-Za-z0-9_=+,./:-]*")
 
 
-def flag_set(text: str) -> FlagSet:
-    """``avx2``, or ``NAME=FLAGS`` for other flags. UsageError lists what is allowed."""
+def flag_set(text: str) -> tuple[str, str]:
+    """(name, flags) of ``avx2``, or of ``NAME=FLAGS`` for other flags. UsageError lists what is
+    allowed."""
     name, equals, cflags = text.partition("=")
     if not equals and text in KNOWN:
-        return KNOWN[text]
+        return text, KNOWN[text]
     words = cflags.split()
     if not equals:
         hint = meant(text, KNOWN, " Did you mean {}?")
@@ -88,17 +81,16 @@ def flag_set(text: str) -> FlagSet:
     elif not words or not all(map(_FLAG.fullmatch, words)):
         problem = f'{cflags!r} is not a list of compiler flags, such as "-O3 -msse2"'
     else:
-        return FlagSet(name, " ".join(words))
+        return name, " ".join(words)
     raise UsageError(f"--flags {text!r}: {problem}")
 
 
-def flag_sets(texts: Sequence[str]) -> tuple[FlagSet, ...]:
+def flag_sets(texts: Sequence[str]) -> dict[str, str]:
     """All of them, none twice."""
-    sets = tuple(flag_set(text) for text in texts or DEFAULT)
-    names = [each.name for each in sets]
-    if len(set(names)) < len(names):
-        raise UsageError(f"--flags: {', '.join(names)}: each set once")
-    return sets
+    sets = [flag_set(text) for text in texts or DEFAULT]
+    if len(dict(sets)) < len(sets):
+        raise UsageError(f"--flags: {', '.join(name for name, _ in sets)}: each set once")
+    return dict(sets)
 
 
 @dataclass(frozen=True)
@@ -219,37 +211,36 @@ def _by_side(counts: Sequence[Counter[str]]) -> list[tuple[str, list[int]]]:
     return [(key, [count[key] for count in counts]) for key in set().union(*counts)]
 
 
-def check(base: Variant, sets: Sequence[FlagSet], tree: Tree) -> tuple[Recipe, ...]:
+def check(base: Variant, sets: Mapping[str, str], tree: Tree) -> dict[str, Recipe]:
     """A recipe for each set of flags on top of the variant's own.
 
     UsageError, before anything is built, where the compiler does not know a flag."""
-    recipes = []
-    for each in sets:
-        flags = f"{base.cflags} {each.cflags}".strip()
-        recipes.append(recipe_of(replace(base, name=each.name, cflags=flags), tree))
-    for each, recipe in zip(sets, recipes, strict=True):
-        refuse_unknown(recipe.compiler, each)
-    return tuple(recipes)
+    recipes = {}
+    for name, cflags in sets.items():
+        flags = f"{base.cflags} {cflags}".strip()
+        recipes[name] = recipe_of(replace(base, name=name, cflags=flags), tree)
+        refuse_unknown(recipes[name].compiler, name, cflags)
+    return recipes
 
 
-def refuse_unknown(compiler: Compiler, flags: FlagSet) -> None:
+def refuse_unknown(compiler: Compiler, name: str, cflags: str) -> None:
     """UsageError for another compiler than GCC, or with its words where it takes no such flags."""
     if compiler.clang:
         raise UsageError(f"{compiler.name}: loops are surveyed by GCC, whose dumps kdyno reads")
     # Flags of an experiment can name plugins and programs.
-    argv = [compiler.path, *flags.cflags.split(), "-x", "c", "-c", "-o", "/dev/null", "/dev/null"]
+    argv = [compiler.path, *cflags.split(), "-x", "c", "-c", "-o", "/dev/null", "/dev/null"]
     result = capture(confined(argv, reads=[Path(compiler.path)]))
     if result.status != 0:
         lines = "; ".join(line for line in result.output.splitlines() if "error" in line)
         raise UsageError(
-            f"{compiler.name} does not take the flags of {flags.name!r} ({flags.cflags}): {lines}"
+            f"{compiler.name} does not take the flags of {name!r} ({cflags}): {lines}"
         )
 
 
 def survey(
     base: Variant,
-    sets: Sequence[FlagSet],
-    recipes: Sequence[Recipe],
+    sets: Mapping[str, str],
+    recipes: Mapping[str, Recipe],
     cache: Path,
     *,
     jobs: int | None = None,
@@ -257,17 +248,16 @@ def survey(
 ) -> Survey:
     """One build for each set of flags; what was surveyed before is not built again."""
     sides = []
-    for number, (flags, recipe) in enumerate(zip(sets, recipes, strict=True), start=1):
+    for number, (flags, recipe) in enumerate(recipes.items(), start=1):
         image = find(cache, recipe)
         cached = image is not None and image.has(EXTRACT)
         began_s = time.monotonic()
-        name = flags.name if len(sets) == 1 else f"{flags.name} ({number} of {len(sets)})"
+        name = flags if len(sets) == 1 else f"{flags} ({number} of {len(sets)})"
         image = build(recipe, cache, name=name, jobs=jobs, report=report, extract=EXTRACT)
         seconds = None if cached else round(time.monotonic() - began_s, 2)
         records = read(image.folder / FILE)
-        sides.append(Side(flags.name, flags.cflags, records, image.digest, seconds))
-    first = recipes[0]
-    return Survey(base.source, first.tree.version, first.compiler.version, tuple(sides))
+        sides.append(Side(flags, sets[flags], records, image.digest, seconds))
+    return Survey(base.source, recipe.tree.version, recipe.compiler.version, tuple(sides))
 
 
 def survey_of_folder(folder: Path) -> Survey:
@@ -358,31 +348,20 @@ class HotFunction:
     share: float
     """Of all the kernel's own seconds."""
     missed: tuple[Loop, ...]
-    vectors: tuple[Loop, ...]
 
 
 @dataclass(frozen=True)
 class Hot:
-    """All functions of the profile, the hottest first. The shares of the three kinds add up to
-    1."""
+    """Where the kernel of a profile spends its time."""
 
     variant: str
     method: str
     total_s: float
-    functions: tuple[HotFunction, ...]
-
-    @property
-    def missed(self) -> list[HotFunction]:
-        return [each for each in self.functions if each.missed]
-
-    def shares(self) -> dict[str, float]:
-        """Of the kernel's seconds in functions with a loop that is ``missed``; else with a
-        ``vectorized`` one; else with neither: ``none``."""
-        shares = dict.fromkeys(("missed", "vectorized", "none"), 0.0)
-        for each in self.functions:
-            kind = "missed" if each.missed else "vectorized" if each.vectors else "none"
-            shares[kind] += each.share
-        return shares
+    shares: Mapping[str, float]
+    """Of the kernel's seconds in functions with a loop that is ``missed``; else with a
+    ``vectorized`` one; else with neither: ``none``. They add up to 1."""
+    missed: tuple[HotFunction, ...]
+    """Functions with a missed loop, the hottest first."""
 
 
 def join(loops: Sequence[Loop], profile: Profile) -> Hot:
@@ -401,12 +380,14 @@ def join(loops: Sequence[Loop], profile: Profile) -> Hot:
             mean_s = sum(seconds.values()) / max(1, len(profile.boots))
             spent[stem(function)] = spent.get(stem(function), 0.0) + mean_s
     total_s = sum(spent.values())
+    shares = dict.fromkeys(("missed", "vectorized", "none"), 0.0)
     functions = []
     for function, seconds_s in sorted(spent.items(), key=lambda row: (-row[1], row[0])):
         here = by_function.get(function, [])
-        vectors = tuple(loop for loop in here if loop.is_vector)
-        places = {loop.place for loop in vectors}
+        places = {loop.place for loop in here if loop.is_vector}
         missed = dict.fromkeys(loop for loop in here if loop.reason and loop.place not in places)
         share = seconds_s / total_s if total_s else 0.0
-        functions.append(HotFunction(function, seconds_s, share, tuple(missed), vectors))
-    return Hot(profile.variant, profile.method, total_s, tuple(functions))
+        shares["missed" if missed else "vectorized" if places else "none"] += share
+        if missed:
+            functions.append(HotFunction(function, seconds_s, share, tuple(missed)))
+    return Hot(profile.variant, profile.method, total_s, shares, tuple(functions))

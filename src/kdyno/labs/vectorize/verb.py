@@ -193,12 +193,11 @@ def hot_loops(survey: Survey, hot: Sequence[Hot]) -> Grid:
         for rank, each in enumerate(joined.missed, start=1)
         for loop in sorted(each.missed, key=lambda loop: loop.place)
     ]  # fmt: skip
-    shares = [(side.flags, own.shares()) for side, own in zip(survey.sides, hot, strict=True)]
     parts = "; ".join(
-        f"{flags}: {100 * of['missed']:.1f} % in functions with a missed loop, "
-        f"{100 * of['vectorized']:.1f} % in functions with vectorised loops only, "
-        f"{100 * of['none']:.1f} % in functions without either"
-        for flags, of in shares
+        f"{side.flags}: {100 * own.shares['missed']:.1f} % in functions with a missed loop, "
+        f"{100 * own.shares['vectorized']:.1f} % in functions with vectorised loops only, "
+        f"{100 * own.shares['none']:.1f} % in functions without either"
+        for side, own in zip(survey.sides, hot, strict=True)
     )
     one = hot[0]
     note = (
