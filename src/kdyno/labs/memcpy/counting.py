@@ -21,7 +21,6 @@ from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import NAME, RUN_SUITE, Experiment, SuiteUse
-from kdyno.kernels.image import Image
 from kdyno.labs.memcpy.copies import Copy, Distribution, Site, distribution
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.machines.kinds import KINDS
@@ -61,22 +60,14 @@ class Counted:
     """Copies of 32 MiB and more, or called from outside the kernel: they are not in ``calls``."""
     spans: int = 0
     """How often the counting was switched on: once for each case."""
+    cases: tuple[str, ...] = ()
+    """suite/case of those that ran to their end."""
+    failed: tuple[str, ...] = ()
+    """suite/case: why, of the others. Their copies are in the counts as far as they went."""
 
     @property
     def total(self) -> int:
         return sum(self.calls.values())
-
-
-@dataclass(frozen=True)
-class Counting:
-    """The counts of one boot, and of what."""
-
-    counted: Counted
-    image: Image
-    cases: tuple[str, ...]
-    """suite/case of those that ran to their end."""
-    failed: tuple[str, ...]
-    """suite/case: why, of the others. Their copies are in the counts as far as they went."""
 
 
 def counting_experiment(experiment: Experiment) -> Experiment:
@@ -136,12 +127,11 @@ def of_command(command: tuple[str, ...], folder: Path, suites: Catalogue) -> Exp
 
 def count(
     bench: Bench, began: Callable[[str, int, int], None] = lambda _name, _at, _of: None
-) -> Counting:
+) -> Counted:
     """Boot once and count. ToolError when the guest died or left nothing that can be believed.
 
     began: called where a case begins, with its name, its number and how many there are."""
-    name = bench.experiment.baseline
-    plan = plan_of(bench, name)
+    plan = plan_of(bench, bench.experiment.baseline)
     numbers = itertools.count(1)
 
     def listener(case: str) -> None:
@@ -166,7 +156,7 @@ def count(
             failed.append(f"{case}: {sample.text}")
     if failed and not cases:
         raise ToolError(f"not one case ran: {'; '.join(failed)}")
-    return Counting(read_dump(content), bench.images[name], tuple(cases), tuple(failed))
+    return replace(read_dump(content), cases=tuple(cases), failed=tuple(failed))
 
 
 def read_dump(content: bytes) -> Counted:
@@ -224,10 +214,9 @@ def distribution_of(counted: Counted, source: str, symbols: Symbols) -> Distribu
     return distribution(cells, source, rows)
 
 
-def notes(counting: Counting) -> list[str]:
+def notes(counted: Counted) -> list[str]:
     """What is not in the counts."""
-    counted = counting.counted
-    lines = [f"did not run: {why}" for why in counting.failed]
+    lines = [f"did not run: {why}" for why in counted.failed]
     if counted.lost:
         share = 100 * counted.lost / (counted.total + counted.lost)
         lines.append(f"{counted.lost} copies ({share:.2g} %) found the table full: not in here")

@@ -255,19 +255,19 @@ def histogram(
     counts = counting.count(
         ready, lambda name, number, of: say(f"counting: {name} ({number} of {of})")
     )
-    dump = counts.counted
-    if not dump.calls:
+    if not counts.calls:
         raise ToolError("the kernel counted no copies: did no case run?")
-    title = f"{title}, Linux {counts.image.version}"
-    distribution = counting.distribution_of(dump, title, symbols_of(counts.image.kernel))
+    image = ready.images[kernel.baseline]
+    symbols = symbols_of(image.kernel)
+    distribution = counting.distribution_of(counts, f"{title}, Linux {image.version}", symbols)
     if output is not None:
         write(copying.render_distribution(distribution), output)
     if json is not None:
         value = copying.to_json(distribution) | {
             "cases": list(counts.cases),
             "failed": list(counts.failed),
-            "lost": dump.lost,
-            "oversize": dump.oversize,
+            "lost": counts.lost,
+            "oversize": counts.oversize,
             "calls": distribution.calls,
             "bytes": distribution.bytes,
         }
