@@ -302,10 +302,11 @@ def test_the_next_build_keeps_what_it_did_not_compile(toy: Toy, survey: Survey) 
     assert survey.sides
     changed = toy.edit("walk", "kernel/time.c", "return CONFIG_HZ;", "return CONFIG_HZ + 1;")
     base = variant("patched", patches=(changed,))
-    recipes = surveys.check(base, {"avx2": SETS["avx2"]}, toy.tree)
+    sets = {"avx2": SETS["avx2"]}
+    recipes = surveys.check(base, sets, toy.tree)
     objects: set[int] = set()
     result = surveys.survey(
-        base, {"avx2": SETS["avx2"]}, recipes, toy.cache, report=lambda step: objects.add(step.objects)
+        base, sets, recipes, toy.cache, report=lambda step: objects.add(step.objects)
     )
     assert max(objects) == 1
     assert {each.object for each in result.sides[0].records.objects} >= {"lib/sort.o"}

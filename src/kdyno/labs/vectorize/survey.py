@@ -232,9 +232,7 @@ def refuse_unknown(compiler: Compiler, name: str, cflags: str) -> None:
     result = capture(confined(argv, reads=[Path(compiler.path)]))
     if result.status != 0:
         lines = "; ".join(line for line in result.output.splitlines() if "error" in line)
-        raise UsageError(
-            f"{compiler.name} does not take the flags of {name!r} ({cflags}): {lines}"
-        )
+        raise UsageError(f"{compiler.name} does not take the flags of {name!r} ({cflags}): {lines}")
 
 
 def survey(
