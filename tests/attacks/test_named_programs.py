@@ -34,7 +34,6 @@ from kdyno.kernels.routines.routine import find_routine, flatten, kernel_sources
 from kdyno.labs.memcpy.timing import Line, Task, time_all
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.labs.vectorize.loops import code_of
-from kdyno.labs.vectorize.survey import FlagSet
 from kdyno.labs.vectorize.survey import check as check_flags
 
 pytestmark = pytest.mark.needs("sandbox", "gcc")
@@ -72,7 +71,7 @@ def test_flags_that_name_a_program_are_tried_inside(tmp_path: Path, mark: Path) 
     program(tmp_path, mark, "cc1", "exit 1")
     toy = Toy(tmp_path / "x")
     # Outside gcc would take that program for its own; inside there is none.
-    check_flags(variant(), (FlagSet("o2", f"-O2 -B{tmp_path}/"),), toy.tree)
+    check_flags(variant(), {"o2": f"-O2 -B{tmp_path}/"}, toy.tree)
 
 
 ROUTINE = """/* SPDX-License-Identifier: MIT
@@ -340,7 +339,7 @@ def test_a_plugin_of_the_compiler_is_not_loaded(tmp_path: Path, mark: Path) -> N
     mark.unlink()
     toy = Toy(tmp_path / "x")
     with contextlib.suppress(KdynoError):
-        check_flags(variant(), (FlagSet("own", f"-O2 -fplugin={plugin}"),), toy.tree)
+        check_flags(variant(), {"own": f"-O2 -fplugin={plugin}"}, toy.tree)
 
 
 LINK = """diff --git a/{name} b/{name}
