@@ -20,7 +20,8 @@ from typing import Any
 
 from kdyno import whole
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.config import Option, Wish, parse_line, rebuildable
+from kdyno.experiment.cross import option_of
+from kdyno.kernels.config import Option, Wish, rebuildable, values_of
 from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.git import OPEN, SHORT, commit_of, first_parents, merge_base
@@ -84,7 +85,7 @@ class Range:
         adds = [each.adds for each in self.points[1 : self.points.index(point) + 1]]
         first = self.points[0].keys
         if self.what == "option":  # a later line of the same option goes before
-            lines = {_option(line): line for line in (*first["config"], *adds)}
+            lines = {option_of(line): line for line in (*first["config"], *adds)}
             return {"config": list(lines.values())}
         return {**first, "patches": adds}
 
@@ -289,7 +290,7 @@ def settable(
     differing = {option for option, _value in _changed(good, bad)}
 
     def counts(point: Point) -> bool:
-        option = _option(point.adds)
+        option = option_of(point.adds)
         return option in differing and option in declared and declared[option].prompt
 
     points = (range_.points[0], *filter(counts, range_.points[1:]))
@@ -303,21 +304,16 @@ def settable(
 
 def drawn_along(point: Point, before: str, after: str) -> tuple[str, ...]:
     """The other lines of the final configuration that a point changes."""
-    own = _option(point.adds)
+    own = option_of(point.adds)
     changed = (Wish(option, value, "") for option, value in _changed(before, after))
     return tuple(wish.line for wish in changed if wish.option != own)
 
 
 def _changed(before: str, after: str) -> list[tuple[str, str]]:
     """(option, its value in ``after``) where two final configurations differ."""
-    parsed = (filter(None, map(parse_line, text.splitlines())) for text in (before, after))
-    first, last = map(dict, parsed)
+    first, last = values_of(before), values_of(after)
     pairs = ((option, last.get(option, "n")) for option in sorted(first.keys() | last.keys()))
     return [(option, value) for option, value in pairs if first.get(option, "n") != value]
-
-
-def _option(line: str) -> str:
-    return line.removeprefix("# ").partition("=")[0].partition(" ")[0]
 
 
 def _text(file: Path) -> str:
@@ -328,7 +324,7 @@ def _text(file: Path) -> str:
 
 
 def _config(file: Path, lines: Sequence[str]) -> dict[str, str]:
-    options = {_option(line): line for line in map(str.strip, lines) if _LINES.match(line)}
+    options = {option_of(line): line for line in map(str.strip, lines) if _LINES.match(line)}
     if not options:
         raise UsageError(f"--between {file}: it has no line such as CONFIG_SMP=y")
     return options

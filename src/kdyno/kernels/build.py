@@ -19,6 +19,7 @@ from typing import Any
 from kdyno import sandbox, whole
 from kdyno.command import capture, require, stream
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
+from kdyno.experiment.cross import option_of
 from kdyno.experiment.model import ConfigFragment, Variant
 from kdyno.kernels import image as images
 from kdyno.kernels import leavings
@@ -344,7 +345,7 @@ def accepted(
         if not isinstance(problem, LostOptions):
             raise problem
         lost = {wish.option for wish, _why in problem.lost}
-        left = tuple(line for line in lines if (parse_line(line) or ("",))[0] not in lost)
+        left = tuple(line for line in lines if option_of(line) not in lost)
         if left == lines:
             raise problem
         lines = left

@@ -94,6 +94,11 @@ def parse_line(line: str) -> tuple[str, str] | None:
     return (match[1] or match[3], match[2] if match[1] else "n") if match else None
 
 
+def values_of(dotconfig: str) -> dict[str, str]:
+    """Option → value of a configuration; ``n`` for "is not set"."""
+    return dict(filter(None, map(parse_line, dotconfig.splitlines())))
+
+
 def wishes(fragments: Iterable[ConfigFragment]) -> tuple[Wish, ...]:
     """All wishes, sorted by option; a later fragment overrides an earlier one."""
     chosen = {
@@ -104,12 +109,21 @@ def wishes(fragments: Iterable[ConfigFragment]) -> tuple[Wish, ...]:
     return tuple(chosen[option] for option in sorted(chosen))
 
 
-_OF_A_BUILD = re.compile(
-    r"CONFIG_(?:(?:CC|RUSTC|BINDGEN)_VERSION_TEXT|(?:DEBUG_INFO|MODULE_SIG|LOCALVERSION|BUILD_SALT"
-    r"|SYSTEM_TRUSTED|SYSTEM_REVOCATION|SYSTEM_BLACKLIST|SECURITY_LOCKDOWN_LSM|IMA_APPRAISE_MODSIG"
-    r"|KEXEC_SIG|WERROR)(?:_\w+)?)"
+_OF_A_BUILD = (
+    *("DEBUG_INFO", "MODULE_SIG", "WERROR", "LOCALVERSION", "BUILD_SALT"),
+    *("SYSTEM_TRUSTED", "SYSTEM_REVOCATION", "SYSTEM_BLACKLIST"),
 )
 """Names of versions, keys that others hold, debug data: a kernel built elsewhere has its own."""
+
+
+def _of_a_build(*more: str) -> re.Pattern[str]:
+    """Options of compilers' names, and those that begin with one of _OF_A_BUILD or ``more``."""
+    words = "|".join((*_OF_A_BUILD, *more))
+    return re.compile(rf"CONFIG_(?:(?:CC|RUSTC|BINDGEN)_VERSION_TEXT|(?:{words})(?:_\w+)?)")
+
+
+_NOT_LOCAL = _of_a_build("SECURITY_LOCKDOWN_LSM", "IMA_APPRAISE_MODSIG", "KEXEC_SIG")
+_NOT_REBUILDABLE = _of_a_build("MODVERSIONS")
 
 
 def local_lines(config: str) -> tuple[str, ...]:
@@ -119,7 +133,7 @@ def local_lines(config: str) -> tuple[str, ...]:
         *(
             line
             for line in config.splitlines()
-            if (parsed := parse_line(line)) and not _OF_A_BUILD.fullmatch(parsed[0])
+            if (parsed := parse_line(line)) and not _NOT_LOCAL.fullmatch(parsed[0])
         ),
         *(f"# CONFIG_{name} is not set" for name in off),
         "CONFIG_DEBUG_INFO_NONE=y",
@@ -131,11 +145,6 @@ _GUEST = (
     *("VIRTIO_BLK", "NETWORK_FILESYSTEMS", "NET_9P", "NET_9P_VIRTIO", "9P_FS"),
 )
 """What a guest of ours must have built in; all other modules are left out."""
-_OF_THE_BUILD = re.compile(
-    r"CONFIG_(?:(?:CC|RUSTC|BINDGEN)_VERSION_TEXT|(?:DEBUG_INFO|MODULE_SIG|MODVERSIONS|WERROR"
-    r"|SYSTEM_TRUSTED|SYSTEM_REVOCATION|SYSTEM_BLACKLIST|LOCALVERSION|BUILD_SALT)(?:_\w+)?)"
-)
-"""Names of versions, keys and debug data: none of the three factors."""
 
 
 def rebuildable(config: str) -> tuple[str, ...]:
@@ -143,7 +152,7 @@ def rebuildable(config: str) -> tuple[str, ...]:
     lines: dict[str, str] = {}
     for line in config.splitlines():
         parsed = parse_line(line)
-        if parsed is not None and not _OF_THE_BUILD.fullmatch(parsed[0]):
+        if parsed is not None and not _NOT_REBUILDABLE.fullmatch(parsed[0]):
             lines[parsed[0]] = f"# {parsed[0]} is not set" if parsed[1] == "m" else line
     lines |= {f"CONFIG_{name}": f"CONFIG_{name}=y" for name in _GUEST}
     return tuple(lines.values())
@@ -151,7 +160,7 @@ def rebuildable(config: str) -> tuple[str, ...]:
 
 def unmet(wanted: Iterable[Wish], dotconfig: str) -> list[tuple[Wish, str]]:
     """Wishes that the final .config does not honour, each with the value it has instead."""
-    final = dict(filter(None, map(parse_line, dotconfig.splitlines())))
+    final = values_of(dotconfig)
     values = ((wish, final.get(wish.option, "n")) for wish in wanted)
     return [(wish, value) for wish, value in values if value != wish.value]
 
@@ -264,7 +273,7 @@ def lost_options(
 ) -> LostOptions:
     """The error for wishes that ``unmet`` finds in the configuration ``final``, each with why."""
     declared = options(tree, changes, arch)
-    values = dict(filter(None, map(parse_line, final.splitlines())))
+    values = values_of(final)
 
     def why(wish: Wish, got: str) -> str:
         if reason := never(wish, declared, arch):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kdyno import deferred
 from kdyno.errors import BuildError, UsageError
-from kdyno.experiment.cross import VARIANT
+from kdyno.experiment.cross import VARIANT, option_of
 from kdyno.experiment.model import ConfigFragment, Experiment, Variant
 from kdyno.kernels import cpu, scheduler
 from kdyno.kernels.build import (
@@ -31,7 +31,6 @@ from kdyno.kernels.config import (
     nearest_sysctl,
     never,
     options,
-    parse_line,
     unmet,
     wishes,
 )
@@ -225,7 +224,7 @@ def _recipe(
         return None
     lines = localized(recipe, config, lsmod, cache, variant.name)
     # What the architecture sets is said once, whatever the box has.
-    free = (line for line in lines if (parse_line(line) or ("",))[0] not in recipe.arch.config)
+    free = (line for line in lines if option_of(line) not in recipe.arch.config)
     own = ConfigFragment(f"{hosts[0]}'s own configuration", tuple(free))
     return recipe_of(replace(variant, config=(own, *variant.config)), tree)
 
