@@ -208,6 +208,8 @@ class Session:
     execute: Execute
     tell: Callable[[str], None]
     _built: set[int] = field(default_factory=set)
+    _configurations: dict[str, tuple[dict[str, Any], Recipe]] = field(default_factory=dict)
+    """Of options' points, by name: Kconfig takes seconds for each."""
 
     def check(self) -> None:
         """UsageError for what no run could be made of, before anything slow begins."""
@@ -273,6 +275,7 @@ class Session:
         points = ranges.settable(range_, good, bad, declared)
         differing = len(range_.points) - 1
         self.tell(f"of {differing} options that differ, {len(points) - 1} can be set here")
+        self._configurations.clear()  # these points have other lines and names
         self.save(range=replace(range_, points=points))
 
     def _leave_out(self, good: Point, bad: Point) -> None:
@@ -453,6 +456,8 @@ class Session:
     def _configured(self, point: Point) -> tuple[dict[str, Any], Recipe]:
         """The keys of an option's point and its recipe: its lines but for those that need a later
         one. At the ends of what a person wrote all have to survive."""
+        if point.name in self._configurations:
+            return self._configurations[point.name]
         range_ = self.state.range
         lines = tuple(range_.keys(point)["config"])
         ends = range_.points[0].name, range_.points[-1].name
@@ -464,12 +469,13 @@ class Session:
         kept, recipe = accepted(variant, tree, lines, cache, listener.building)
         if point.name in ends and not range_.complete:
             kept = lines
-        if len(kept) <= _FEW_LINES:
-            return {"config": list(kept)}, recipe
-        file = self._patches / f"{point.name}.config"
-        self._patches.mkdir(parents=True, exist_ok=True)
-        whole.write(file, "".join(f"{line}\n" for line in kept).encode())
-        return {"config": [str(file)]}, recipe
+        config = list(kept)
+        if len(kept) > _FEW_LINES:
+            file = self._patches / f"{point.name}.config"
+            self._patches.mkdir(parents=True, exist_ok=True)
+            whole.write(file, "".join(f"{line}\n" for line in kept).encode())
+            config = [str(file)]
+        return self._configurations.setdefault(point.name, ({"config": config}, recipe))
 
     def _measured(
         self, name: str, points: Sequence[Point], half_width: float, layouts: int = 0
