@@ -724,44 +724,57 @@ def test_what_is_no_single_step_names_none_on_recorded_noise(steps: dict[int, fl
         assert searches.kdyno(own) is None, seed
 
 
-@pytest.mark.needs("git", "sandbox")
-def test_the_branch_of_a_merge_that_is_found_is_searched(
-    tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Real commits, and answers without noise: those that have `side 2` are slow."""
-    place = repository(tmp_path / "linux")
-    slow = {point.commit for point in points.commits(place, "main~2", "main")[1:]}
-    slow |= {points.commits(place, "main~1^2~1", "main~1^2")[1].commit}
+@pytest.fixture
+def noiseless(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Answers without noise: commit → log ratio against the first point; 0 for others."""
+    effects: dict[str, float] = {}
 
     def run(session: Session) -> State:
         state = session.state
-        levels = [-0.05 * (point.commit in slow) for point in state.range.points]
+        levels = [effects.get(point.commit, 0.0) for point in state.range.points]
 
         def between(high: int, low: int) -> Difference:
             return difference(levels[high] - levels[low])
 
         last = len(levels) - 1
         state = replace(state, ends=between(last, 0), finished=True)
-        while (result := state.search()).span is not None:
+        while state.reproduced and (result := state.search()).span is not None:
             low, high = result.span.low, result.span.high
             at = (low + high) // 2
             outcome = Measured(between(at, low), between(high, at), between(high, low))
             state = replace(state, steps=(*state.steps, Step(at, outcome)))
-        checks = [
-            Verification(step.low, step.high, "v", step.difference, True) for step in result.steps
-        ]
+        steps = state.search().steps if state.reproduced else ()
+        checks = [Verification(step.low, step.high, "v", step.difference, True) for step in steps]
         return replace(state, verified=tuple(checks))
 
     monkeypatch.setattr(Session, "run", run)
+    return effects
+
+
+@pytest.mark.needs("git", "sandbox")
+@pytest.mark.parametrize("inside", [-0.05, -0.02])
+def test_the_branch_of_a_merge_that_is_found_is_searched(
+    tmp_path: Path, kdyno: Kdyno, noiseless: dict[str, float], inside: float
+) -> None:
+    """Real commits: those that have `side 2` are slow. If that is less than half of what the merge
+    brought, it is not the cause."""
+    place = repository(tmp_path / "linux")
+    noiseless |= {point.commit: -0.05 for point in points.commits(place, "main~2", "main")[1:]}
+    noiseless[points.commits(place, "main~1^2~1", "main~1^2")[1].commit] = inside
     words = ["--source", f"git:{place}", "--good", "HEAD~4", "--bad", "main", "--case"]
     done = kdyno("bisect", *words, "unixbench/pipe", "--runs", tmp_path / "runs", "--json", "-")
     data = json.loads(done.out)
-    (outer,), (inside,) = data["steps"], data["inside"]
+    (outer,), (branch,) = data["steps"], data["inside"]
     assert outer["point"]["title"] == "merge side" and "is a merge" in done.err
-    (step,) = inside["steps"]
-    assert (step["after"]["title"], step["point"]["title"]) == ("side 1", "side 2")
     (answer_file,) = (tmp_path / "runs").glob("*/answer.txt")
-    assert "inside the merge:" in answer_file.read_text() and "side 2" in answer_file.read_text()
+    assert "inside the merge:" in answer_file.read_text()
+    if inside == -0.02:
+        assert branch["answer"] == "not-reproduced" and branch["steps"] == []
+        assert "Fixes:" in answer_file.read_text() and 'side 2"' not in answer_file.read_text()
+        return
+    (step,) = branch["steps"]
+    assert (step["after"]["title"], step["point"]["title"]) == ("side 1", "side 2")
+    assert "side 2" in answer_file.read_text()
 
 
 # What a difference of two shipped kernels is due to: shares that add up, and their table.
