@@ -461,6 +461,23 @@ def test_of_whole_configurations_what_a_person_can_set_is_a_point(tmp_path: Path
         points.settable(range_, finals[0], finals[0], declared)
 
 
+def test_the_answers_of_a_choice_are_one_point(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("CONFIG_HZ_100=y\n")
+    (tmp_path / "b").write_text("CONFIG_HZ_1000=y\nCONFIG_SMP=y\n")
+    declared = {"CONFIG_SMP": Option("bool", prompt=True)}
+    for hz in (100, 300, 1000):
+        declared[f"CONFIG_HZ_{hz}"] = Option("bool", prompt=True, choice="kernel/Kconfig.hz:6")
+    range_ = points.options(tmp_path / "a", tmp_path / "b")
+    assert len(range_.points) == 4
+    own = points.together(range_.points, declared)
+    assert [point.title for point in own] == ["a", "CONFIG_SMP=y", "CONFIG_HZ_1000=y"]
+    assert points.together(own, declared) == own
+    config = replace(range_, points=own).keys(own[-1])["config"]
+    assert config == ["# CONFIG_HZ_100 is not set", "CONFIG_SMP=y", "CONFIG_HZ_1000=y"]
+    finals = "CONFIG_HZ_100=y\nCONFIG_HZ=100", "CONFIG_HZ_1000=y\nCONFIG_HZ=1000"
+    assert points.drawn_along(own[-1], *finals) == ("CONFIG_HZ=1000",)
+
+
 # What is kept, and what is said.
 
 

@@ -452,7 +452,7 @@ def test_options_are_those_of_the_architecture(tmp_path: Path) -> None:
     # reads like one.
     (tmp_path / "arch/x86/Kconfig").write_text(
         'choice\n\tprompt "Timer"\n\thelp\n\t config NOT_ONE\n\n\tconfig ONLY_X86\n\t\tbool "x"\n'
-        "\thelp\n\t  text\n\nendchoice\n"
+        "\thelp\n\t  text\n\nendchoice\nconfig ALONE\n\tint\n"
     )
     (tmp_path / "arch/x86/um/Kconfig").write_text('config B\n\tbool "B"\n')
     um = options(tmp_path, Changes(), arch("um"))
@@ -464,7 +464,9 @@ def test_options_are_those_of_the_architecture(tmp_path: Path) -> None:
     }
     assert (um["CONFIG_A"].ranges, um["CONFIG_A"].depends) == (["1 5"], ["UML"])
     assert um["CONFIG_C"].depends == ["B"] and um["CONFIG_D"].depends == []
-    assert set(options(tmp_path, Changes(), arch("x86_64"))) == {"CONFIG_ONLY_X86"}
+    x86 = options(tmp_path, Changes(), arch("x86_64"))
+    choices = {"CONFIG_ONLY_X86": "arch/x86/Kconfig:1", "CONFIG_ALONE": ""}
+    assert {name: option.choice for name, option in x86.items()} == choices
 
 
 # kdyno report and list runs, on runs of every state.

@@ -61,7 +61,7 @@ class Point:
     date: str = ""
     """Of a commit's authoring."""
     adds: str = ""
-    """A patch's path, an option's line."""
+    """A patch's path; the line of an option, or the lines of one choice."""
 
     @property
     def short(self) -> str:
@@ -85,7 +85,8 @@ class Range:
         adds = [each.adds for each in self.points[1 : self.points.index(point) + 1]]
         first = self.points[0].keys
         if self.what == "option":  # a later line of the same option goes before
-            lines = {option_of(line): line for line in (*first["config"], *adds)}
+            own = (line for lines in adds for line in lines.splitlines())
+            lines = {option_of(line): line for line in (*first["config"], *own)}
             return {"config": list(lines.values())}
         return {**first, "patches": adds}
 
@@ -293,20 +294,38 @@ def settable(
         option = option_of(point.adds)
         return option in differing and option in declared and declared[option].prompt
 
-    points = (range_.points[0], *filter(counts, range_.points[1:]))
-    if len(points) == 1:
+    points = tuple(filter(counts, range_.points[1:]))
+    if not points:
         raise UsageError(
             "--between: the two make the same kernel here; they differ in names of versions, keys, "
             "modules or options that this source does not have"
         )
-    return _numbered(*points)
+    return together((range_.points[0], *points), declared)
+
+
+def together(points: Sequence[Point], declared: Mapping[str, Option]) -> tuple[Point, ...]:
+    """Options as points, the answers of one choice as one, where the last of them was: between
+    them the choice would fall back to its default, which is a third kernel."""
+    by_choice: dict[str, list[Point]] = {}
+    for point in points[1:]:
+        option = option_of(point.adds)
+        choice = declared[option].choice if option in declared else ""
+        own = choice or option
+        by_choice[own] = [*by_choice.pop(own, ()), point]
+    return _numbered(points[0], *map(_one, by_choice.values()))
+
+
+def _one(points: Sequence[Point]) -> Point:
+    """Of the answers of one choice: the chosen one gives the title."""
+    chosen = next((point for point in points if point.adds.endswith("=y")), points[0])
+    return replace(chosen, adds="\n".join(point.adds for point in points))
 
 
 def drawn_along(point: Point, before: str, after: str) -> tuple[str, ...]:
     """The other lines of the final configuration that a point changes."""
-    own = option_of(point.adds)
+    own = {option_of(line) for line in point.adds.splitlines()}
     changed = (Wish(option, value, "") for option, value in _changed(before, after))
-    return tuple(wish.line for wish in changed if wish.option != own)
+    return tuple(wish.line for wish in changed if wish.option not in own)
 
 
 def _changed(before: str, after: str) -> list[tuple[str, str]]:

@@ -246,8 +246,8 @@ class Session:
     # The ends.
 
     def _measure_ends(self) -> None:
-        if self.state.range.complete:
-            self._leave_out_options()
+        if self.state.range.what == "option":
+            self._order_options()
         points = self.state.range.points
         self.tell(f"the ends: {points[0].short} (good) and {points[-1].short} (bad)")
         good, bad = (self._with_keys(point) for point in (points[0], points[-1]))
@@ -265,16 +265,20 @@ class Session:
             self._leave_out(good, bad)
         self.save()
 
-    def _leave_out_options(self) -> None:
-        """Of whole configurations what nobody can set, or what is the same in the end."""
+    def _order_options(self) -> None:
+        """The answers of a choice as one point; and whole configurations without what nobody can
+        set, or what is the same in the end."""
         range_ = self.state.range
         recipes = [self._configured(point)[1] for point in (range_.points[0], range_.points[-1])]
-        good, bad = (final_config(self.options.cache, recipe) or "" for recipe in recipes)
         first = recipes[0]
         declared = options(first.tree.path, first.changes, first.arch)
-        points = ranges.settable(range_, good, bad, declared)
-        differing = len(range_.points) - 1
-        self.tell(f"of {differing} options that differ, {len(points) - 1} can be set here")
+        if range_.complete:
+            good, bad = (final_config(self.options.cache, recipe) or "" for recipe in recipes)
+            points = ranges.settable(range_, good, bad, declared)
+            differing = len(range_.points) - 1
+            self.tell(f"of {differing} options that differ, {len(points) - 1} can be set here")
+        else:
+            points = ranges.together(range_.points, declared)
         self._configurations.clear()  # these points have other lines and names
         self.save(range=replace(range_, points=points))
 

@@ -176,6 +176,8 @@ class Option:
     ranges: list[str] = field(default_factory=list)
     depends: list[str] = field(default_factory=list)
     """All of them have to hold, where there is one definition."""
+    choice: str = ""
+    """FILE:LINE of the choice that it is an answer of; empty: of none."""
 
 
 class LostOptions(UsageError):
@@ -209,19 +211,21 @@ def options(tree: Path, changes: Changes, arch: Arch) -> dict[str, Option]:
         file = (tree / path).resolve()
         if content is None and file.is_relative_to(tree.resolve()) and file.is_file():
             content = file.read_bytes()
-        waiting += _declared((content or b"").decode("utf-8", "replace"), declared)
+        waiting += _declared(path, (content or b"").decode("utf-8", "replace"), declared)
     return declared
 
 
-def _declared(text: str, declared: dict[str, Option]) -> list[str]:
+def _declared(path: str, text: str, declared: dict[str, Option]) -> list[str]:
     """Adds the options of one file to ``declared``; the files that it names."""
     files: list[str] = []
+    choice = ""
     around: list[list[str]] = [[]]  # what holds for all within each if, menu and choice
     option: Option | None = None
     # A help text ends where a line is indented less than its first one: entries of a choice may be
     # indented as well. None: no help text; 0: its first line is to come.
     help_columns: int | None = None
-    for line in re.sub(r"\s*\\\n\s*", " ", text).expandtabs().splitlines():
+    lines = re.sub(r"\s*\\\n\s*", " ", text).expandtabs().splitlines()
+    for number, line in enumerate(lines, start=1):
         columns = len(line) - len(line.lstrip())
         if help_columns is not None and (not line.strip() or columns >= (help_columns or 1)):
             help_columns = help_columns or columns
@@ -236,11 +240,14 @@ def _declared(text: str, declared: dict[str, Option]) -> list[str]:
             elif word in ("config", "menuconfig"):
                 option = declared.setdefault(f"CONFIG_{rest.strip()}", Option())
                 option.depends += [condition for level in around for condition in level]
+                option.choice = option.choice or choice
             elif word in ("if", "menu", "choice"):
                 around.append([rest] if word == "if" else [])
+                choice = f"{path}:{number}" if word == "choice" else choice
                 option = None
             elif word.startswith("end") and len(around) > 1:
                 around.pop()
+                choice = "" if word == "endchoice" else choice
                 option = None
         elif attribute := _ATTRIBUTE.match(line):
             word, rest = attribute.groups()
