@@ -423,6 +423,10 @@ def test_options_are_added_one_by_one(tmp_path: Path) -> None:
     assert keys(commits[1])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "CONFIG_C=3"]
     with pytest.raises(UsageError, match="the two set the same"):
         points.options(good, good)
+    (tmp_path / "whole").write_text(WHOLE.format("gcc 12", "y", "y", "m", 17))
+    for pair in ((tmp_path / "whole", bad), (good, tmp_path / "whole")):
+        with pytest.raises(UsageError, match="whole is a whole configuration and .* only some"):
+            points.options(*pair)
 
 
 WHOLE = """\
@@ -531,6 +535,17 @@ def test_the_answer_names_the_range_and_why(tmp_path: Path) -> None:
         f"git bisect good 2{'a' * 39}",
         f"git bisect skip 3{'a' * 39}",
     ]
+
+
+def test_a_merge_of_several_branches_is_said_to_be_one() -> None:
+    state = a_state()
+    *before, last = state.range.points
+    last = replace(last, parents=("b" * 40, "c" * 40, "d" * 40))
+    good = replace(state.steps[0], at=3)
+    range_ = replace(state.range, points=(*before, last))
+    text = session.answer(replace(state, range=range_, steps=(good,), verified=()))
+    assert "merges    2 branches at once, which are not searched" in text
+    assert "branches" not in session.answer(a_state())
 
 
 def test_the_answer_has_the_functions_where_they_were_counted() -> None:

@@ -268,7 +268,14 @@ def options(good: Path, bad: Path) -> Range:
     the other in ``bad``'s order, in which Kconfig writes what depends behind what it depends on.
     UsageError where they do not differ or are no configurations."""
     texts = [_text(file) for file in (good, bad)]
-    complete = all(_WHOLE in text for text in texts)
+    wholes = [_WHOLE in text for text in texts]
+    complete = all(wholes)
+    if complete != any(wholes):
+        whole_one, part = (good, bad) if wholes[0] else (bad, good)
+        raise UsageError(
+            f"--between {good} {bad}: {whole_one} is a whole configuration and {part} only some "
+            "options: give two of one kind (`make olddefconfig` completes one in a kernel's tree)"
+        )
     before, after = (
         _config(file, rebuildable(text) if complete else text.splitlines())
         for file, text in zip((good, bad), texts, strict=True)

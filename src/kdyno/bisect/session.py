@@ -634,6 +634,8 @@ def _step(state: State, search: Search, step: Span) -> Iterator[str]:
     if high.files:
         more = f" and {len(high.files) - 4} more" if len(high.files) > 4 else ""
         yield f"  files     {', '.join(high.files[:4])}{more}"
+    if step.high == step.low + 1 and len(high.parents) > 2:
+        yield f"  merges    {len(high.parents) - 1} branches at once, which are not searched"
     check = state.verification(step)
     if check is not None and check.along:
         more = f" and {len(check.along) - 8} more" if len(check.along) > 8 else ""
