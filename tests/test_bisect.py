@@ -10,21 +10,18 @@ import random
 import re
 import subprocess
 import tomllib
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Kdyno, effect, verdict
+from command_line import Kdyno
 from fake_tree import commit, git, make_tree
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation import searches
 from kdyno.bisect import points, session
-from kdyno.bisect.attribution import Attribution, attributions, shares, table
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Difference, Measured, Same, Search, Span, Unusable
 from kdyno.bisect.session import Question, Session, State, Step, Verification, git_log, load, toml
@@ -32,9 +29,8 @@ from kdyno.cli import bisect
 from kdyno.cli.bisect import Request
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
-from kdyno.kernels import config as kconfig
 from kdyno.kernels.changes import of_variant
-from kdyno.kernels.config import Option, rebuildable
+from kdyno.kernels.config import Option
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Tree, fetch, parse
 from kdyno.kernels.sources import git as fetching
@@ -425,7 +421,7 @@ def test_options_are_added_one_by_one(tmp_path: Path) -> None:
         points.options(good, good)
     (tmp_path / "whole").write_text(WHOLE.format("gcc 12", "y", "y", "m", 17))
     for pair in ((tmp_path / "whole", bad), (good, tmp_path / "whole")):
-        with pytest.raises(UsageError, match="whole is a whole configuration and .* only some"):
+        with pytest.raises(UsageError, match=r"whole is a whole configuration and .* only some"):
             points.options(*pair)
 
 
@@ -807,106 +803,3 @@ def test_the_branch_of_a_merge_that_is_found_is_searched(
     (step,) = branch["steps"]
     assert (step["after"]["title"], step["point"]["title"]) == ("side 1", "side 2")
     assert "side 2" in answer_file.read_text()
-
-
-# What a difference of two shipped kernels is due to: shares that add up, and their table.
-
-
-CELLS = {
-    "source-first+config-first": 100.0,
-    "source-first+config-second": 104.0,
-    "source-second+config-first": 110.0,
-    "source-second+config-second": 120.0,
-}
-
-
-def judged(values: Mapping[str, float], failed: Mapping[str, str] | None = None) -> Verdict:
-    """Counts of ``first``, 101, and of the others."""
-    effects = []
-    for variant, value in values.items():
-        ratio = value / 101.0
-        about = {"variant": variant, "unit": "instructions", "better": "lower", "exact": True}
-        about |= {"baseline_value": 101.0, "value": value, "ci": (ratio, ratio)}
-        effects.append(effect("pipe", "slower", ratio, **about))
-    return verdict(*effects, baseline="first", failed=failed or {})
-
-
-def test_a_share_is_what_changing_the_factor_adds_in_all_orders() -> None:
-    values = {(0, 0): 100.0, (0, 1): 104.0, (1, 0): 110.0, (1, 1): 120.0}
-    # The first alone +10, after the second +16; the second alone +4, after the first +10.
-    assert shares(values) == (13.0, 7.0)
-
-
-@given(
-    st.integers(1, 3).flatmap(
-        lambda n: st.lists(st.floats(-1e6, 1e6), min_size=2**n, max_size=2**n)
-    )
-)
-def test_shares_add_up_to_the_whole(values: list[float]) -> None:
-    count = len(values).bit_length() - 1
-    cells = dict(zip(product((0, 1), repeat=count), values, strict=True))
-    assert math.fsum(shares(cells)) == pytest.approx(values[-1] - values[0], abs=1e-6)
-
-
-def test_total_is_shares_and_what_remains() -> None:
-    (own,) = attributions(judged({"second": 123.0, **CELLS}))
-    assert own.shares == pytest.approx({"source": 13.0, "config": 7.0}, rel=1e-6)
-    assert own.total == pytest.approx(22.0)
-    assert own.remains == pytest.approx(2.0)
-    assert own.exact
-    assert table([own], "Why?").splitlines() == [
-        "Why?",
-        "",
-        "instructions            first     second      total     source     config    remains",
-        "unixbench/pipe          101.0      123.0      +22.0      +13.0       +7.0       +2.0",
-        "                                            +21.8 %    +12.9 %    +6.93 %    +1.98 %",
-        "",
-        "total = source + config + remains",
-    ]
-
-
-def test_a_combination_that_failed_leaves_the_total_alone() -> None:
-    values = {"second": 123.0, **CELLS}
-    del values["source-second+config-first"]
-    why = {"source-second+config-first": "does not build"}
-    (own,) = attributions(judged(values, why))
-    assert own.total == pytest.approx(22.0)
-    assert own.shares is None
-    assert own.remains is None
-    assert "not apart: source-second+config-first: does not build" in table([own], "Why?")
-
-
-def test_another_run_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"variant 'mine'.*not made by .*--attribute"):
-        attributions(judged({"second": 1.0, "mine": 2.0}))
-
-
-def test_what_is_not_the_same_in_every_boot_is_marked() -> None:
-    own = Attribution("unixbench", "spawn", "instructions", 1e5, 2e5, False, {"config": 1e5})
-    lines = table([own], "Why?").splitlines()
-    assert lines[3].startswith("unixbench/spawn ~ ")
-    assert lines[-1].startswith("~  not the same in every boot")
-
-
-def test_a_shipped_configuration_becomes_one_without_modules_keys_and_debug_data() -> None:
-    config = """\
-CONFIG_CC_VERSION_TEXT="gcc-12 (Debian 12.2.0-14) 12.2.0"
-CONFIG_CC_OPTIMIZE_FOR_PERFORMANCE=y
-CONFIG_HZ=250
-CONFIG_EXT4_FS=m
-CONFIG_9P_FS=m
-# CONFIG_SLUB_DEBUG is not set
-CONFIG_DEBUG_INFO_BTF=y
-CONFIG_SYSTEM_TRUSTED_KEYS="debian/certs.pem"
-CONFIG_DEBUG_LIST=y
-"""
-    lines = rebuildable(config)
-    assert lines[:6] == (
-        "CONFIG_CC_OPTIMIZE_FOR_PERFORMANCE=y",
-        "CONFIG_HZ=250",
-        "# CONFIG_EXT4_FS is not set",
-        "CONFIG_9P_FS=y",
-        "# CONFIG_SLUB_DEBUG is not set",
-        "CONFIG_DEBUG_LIST=y",
-    )
-    assert {"CONFIG_9P_FS=y", *lines[6:]} == {f"CONFIG_{name}=y" for name in kconfig._GUEST}
