@@ -367,6 +367,14 @@ def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> No
     assert [(each["state"], each["word"], each["watch"]) for each in data] == [
         ("acknowledged", "slower", "nightly")
     ]
+    # A visit that began before neither stops it nor undoes it; one that comes after a fix is new.
+    folder = store.folder_of(world.runs, "nightly")
+    loaded = store.load(folder)
+    assert loaded.alarms[0].state == "acknowledged"
+    before = replace(loaded, alarms=(replace(loaded.alarms[0], state="bisected"),))
+    assert store.save(folder, before) == loaded == store.load(folder)
+    assert store.save(folder, before) == before == store.load(folder)
+    store.save(folder, loaded)
     place = world.folder / "site"
     assert world.call("report", "--all", "-o", place, "--runs", world.runs).status == 0
     page = (place / "history.html").read_text()

@@ -62,8 +62,7 @@ class Watcher:
     """UTC, of what is measured."""
 
     def save(self, **changes: Any) -> None:
-        self.watch = replace(self.watch, **changes)
-        store.save(self.folder, self.watch)
+        self.watch = store.save(self.folder, replace(self.watch, **changes))
 
     def visit(self, tip: str) -> str:
         """Measure what is new, and follow it up: why the tip has no figure; empty: it has one, or

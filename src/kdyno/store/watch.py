@@ -2,7 +2,8 @@
 """Watched branches: their points, and the differences on them with their states.
 
 Each watch is one file in a folder of its own among the runs, ``watch-NAME/watch.json``, whole after
-each step of a visit: a visit that was interrupted goes on where it was.
+each step of a visit: a visit that was interrupted goes on where it was. An acknowledgement is a file
+of its own until the next save, so that it neither waits for a visit nor is lost in one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.reading.checked import model_in
 
-STATE = "watch.json"
+STATE, ACKNOWLEDGED = "watch.json", "acknowledged"
 State = Literal["new", "confirmed", "bisected", "acknowledged", "fixed"]
 """new: one run has it. confirmed: so has a second. bisected: where it comes from is known, as far
 as it can be. acknowledged: a person said so. fixed: a later commit undid it."""
@@ -125,11 +126,27 @@ def folder_of(runs: Path, name: str) -> Path:
 
 def load(folder: Path) -> Watch:
     """UsageError for what is no watch's folder."""
-    return model_in(folder / STATE, _FILE, "nothing is watched there")
+    return _acknowledged(folder, model_in(folder / STATE, _FILE, "nothing is watched there"))
 
 
-def save(folder: Path, watch: Watch) -> None:
+def save(folder: Path, watch: Watch) -> Watch:
+    """The watch as it was saved: with what was acknowledged since it was loaded."""
+    watch = _acknowledged(folder, watch)
     whole.write(folder / STATE, _FILE.dump_json(watch, indent=1))
+    for alarm in watch.alarms:
+        if alarm.state == "acknowledged":
+            (folder / ACKNOWLEDGED / alarm.id).unlink(missing_ok=True)
+    return watch
+
+
+def _acknowledged(folder: Path, watch: Watch) -> Watch:
+    ids = {file.name for file in (folder / ACKNOWLEDGED).glob("*")}
+    known = (
+        replace(alarm, state="acknowledged", told=True)
+        for alarm in watch.alarms
+        if alarm.id in ids and alarm.stands
+    )
+    return replace(watch, alarms=watch.changed(*known))
 
 
 def folders(runs: Path) -> list[Path]:
@@ -140,14 +157,14 @@ def folders(runs: Path) -> list[Path]:
 def acknowledge(runs: Path, id: str) -> Alarm:
     """The alarm, now acknowledged. UsageError where none has this id, or it does not stand."""
     watches = [(folder, load(folder)) for folder in folders(runs)]
-    alarms = [(folder, watch, alarm) for folder, watch in watches for alarm in watch.alarms]
-    for folder, watch, alarm in alarms:
+    alarms = [(folder, alarm) for folder, watch in watches for alarm in watch.alarms]
+    for folder, alarm in alarms:
         if alarm.id != id:
             continue
         if not alarm.stands:
             raise UsageError(f"--acknowledge {id}: it is {alarm.state}")
-        alarm = replace(alarm, state="acknowledged", told=True)
-        save(folder, replace(watch, alarms=watch.changed(alarm)))
+        (folder / ACKNOWLEDGED).mkdir(exist_ok=True)
+        whole.write(folder / ACKNOWLEDGED / id, b"")
         return alarm
-    ids = ", ".join(alarm.id for _folder, _watch, alarm in alarms if alarm.stands) or "none"
+    ids = ", ".join(alarm.id for _folder, alarm in alarms if alarm.stands) or "none"
     raise UsageError(f"--acknowledge {id}: no difference has this id in {runs}; there are: {ids}")
