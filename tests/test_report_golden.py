@@ -3,7 +3,8 @@
 about three real runs.
 
 ``tests/data/runs`` holds whole run folders: guests that took turns (a busy machine: 40 % restless),
-separate boots of two factors, and counted native kernels. What is printed about them changes only
+separate boots of two factors, counted native kernels, and a cost of one turn in twenty beside the
+same cost in each turn. What is printed about them changes only
 in a commit that says why.
 """
 
@@ -99,7 +100,7 @@ def test_the_json_reads_back(name: str) -> None:
 
 DATA = Path(__file__).parent / "data" / "runs"
 RECORDED = Path(__file__).parent / "golden" / "recorded"
-RUNS = ("turns", "factors", "counts")
+RUNS = ("turns", "factors", "counts", "tail")
 _NUMBER = re.compile(r"(?<=[\s\[])-?\d+\.\d+(?:e[-+]\d+)?(?=[\s,\]])")
 FORMATS = ("markdown", "csv", "json", "junit", "benchstat")
 
