@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.simulation import simulate
 from benchmarks.turn_noise import NOISES, Noise, boot_values, group_values
-from kdyno.stats.family import Family
+from kdyno.stats.family import FINE, Family
 from kdyno.stats.groups import best_rounds, between, locations, machine_spread, precisions, spread
 
 
@@ -120,3 +120,15 @@ def test_turns_are_narrower_than_boots_on_a_machine_that_wanders() -> None:
     turns = group_values(rng, wanders, 200, 4, 20)[0].std()
     boots = boot_values(rng, wanders, 200, 4, 20).std()
     assert boots / turns > 2
+
+
+@pytest.mark.parametrize("blocks, least", [(11, 2**-10), (14, 2**-13), (40, 1 / FINE)])
+def test_a_p_value_is_as_small_as_the_patterns_of_signs_allow(blocks: int, least: float) -> None:
+    values = np.random.default_rng(3).normal(0.0, 0.01, (3, blocks))
+    values[0] += 1.0
+    family = Family(values)
+    large, *others = family.p_values()
+    assert large == pytest.approx(least)
+    # Those that some pattern reaches are those that all verdicts rest on.
+    zero = np.zeros_like(family.estimate)
+    assert others == family._p(zero, family._alone, 2)[1:].tolist() and min(others) > 0.01

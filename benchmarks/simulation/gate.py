@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from kdyno.stats.effect import p_values, walsh_averages
+from kdyno.stats.family import Family
 from kdyno.stats.stopping import SHARE_FOR_VERDICTS
 from kdyno.stats.verdict import adjusted, lord_level
 
@@ -41,9 +41,8 @@ def least_p(rng: Generator, slow: np.ndarray) -> np.ndarray:
     ratios = SD * rng.standard_normal((len(slow), EFFECTS, BLOCKS))
     ratios[:, 0] -= SLOWER * slow[:, None]
     least = []
-    for own, middles in zip(
-        p_values(walsh_averages(ratios), BLOCKS), np.median(ratios, axis=-1), strict=True
-    ):
+    family = Family(ratios)
+    for own, middles in zip(family.p_values(), family.estimate, strict=True):
         levels = np.minimum(1.0, np.array(adjusted(list(own))) / SHARE_FOR_VERDICTS)
         least.append(float(np.min(np.where(middles < 0, levels, 1.0))))
     return np.array(least)

@@ -39,7 +39,7 @@ REFERENCE, TIP = ENDS
 BEFORE = "before"
 """The point before the tip, where that is not the reference."""
 LEAST_LEVEL = 1e-6
-"""Of a test, however many were before it: two runs' p-values are (1 / 1,024)² at least."""
+"""Of a test, however many were before it."""
 _LEAST = 0.0005
 """The smallest precision that an alarm is confirmed to, as a share."""
 
