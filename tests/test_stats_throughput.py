@@ -70,6 +70,9 @@ def test_where_sum_and_typical_turn_disagree(
     ((judged, summed),), _ = judge_sums(claims, first, [typical + apart])
     assert summed is not None and (judged.word, summed.tail) == (word, tail)
     assert summed.decides == (word != "equivalent") and not judged.equivalent_too
+    # Of a word that is the sum's: where nothing is as extreme, the tails' share of the errors.
+    least = 1 / 131_072 / 0.1
+    assert summed.p_value is None if word != "slower" else least <= summed.p_value <= 0.05
     if word == "inconclusive" and not tail:
         assert judged.predicted_blocks is not None and judged.predicted_blocks > 24
     if word == "equivalent":

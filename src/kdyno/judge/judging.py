@@ -367,7 +367,8 @@ def judged_all(
         p_value = None
         if word.effect.p_value is not None:
             p_value = min(1.0, next(least) / stopping.SHARE_FOR_VERDICTS)
-            p_value = alpha if summed and summed.decides else p_value
+            if summed and summed.decides:
+                p_value = alpha if summed.p_value is None else summed.p_value
         of_pair = tuple(quantiles.get(pair.key, ()))
         rows.append(Judged(pair, word, p_value, summed, of_pair))
     return rows, words[len(pairs) :]

@@ -270,6 +270,8 @@ class Summed:
     """The sum and the typical turn disagree, by more than does not matter."""
     decides: bool
     """The word rests on it."""
+    p_value: float | None = None
+    """Where the word is the sum's: the least alpha at which it would be."""
 
 
 def judge_sums(
@@ -299,13 +301,17 @@ def judge_sums(
     differences = judge([*apart, *quantiles], equivalent, SHARE_FOR_TAILS * alpha)
     of_sums = judge([Claim(sums[at], claims[at].better) for at in places], equivalent, alpha)
     result: list[tuple[Judgement, Summed | None]] = [(each, None) for each in judged]
-    for at, difference, own in zip(places, differences, of_sums, strict=False):
+    chances = [
+        adjusted([1.0 if (p := own.effect.p_value) is None else p for own in family])
+        for family in (differences, of_sums)
+    ]
+    for row, (at, difference, own) in enumerate(zip(places, differences, of_sums, strict=False)):
         claim, typical = claims[at], judged[at]
         _, too_small = word_of(difference.lo, difference.hi, claim.better, equivalent)
         tail = difference.moved and not too_small
         decides = tail or (typical.small and not own.small)
+        moved = tail and own.moved and not own.small
         if decides:
-            moved = tail and own.moved and not own.small
             typical = replace(
                 typical,
                 word=own.word if moved else "inconclusive",
@@ -313,7 +319,8 @@ def judge_sums(
                 inside_noise_floor=_inside(claim.noise_floor, own.effect),
                 predicted_blocks=None if moved else own.predicted_blocks,
             )
-        result[at] = typical, Summed(own, tail, decides)
+        least = min(1.0, max(chances[0][row] / SHARE_FOR_TAILS, chances[1][row]))
+        result[at] = typical, Summed(own, tail, decides, least if moved else None)
     return result, differences[len(apart) :]
 
 
