@@ -11,34 +11,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    Select,
-    Table,
-    and_,
-    create_engine,
-    event,
-    exc,
-    exists,
-    func,
-    or_,
-    select,
-)
-from sqlalchemy.engine import URL, make_url
+import sqlalchemy as sa
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.store.database.address import location, masked, sqlite_file
-from kdyno.store.database.tables import (
-    KERNELS,
-    MACHINES,
-    PARTS,
-    RUNS,
-    SCORES,
-    Facts,
-    read_facts,
-)
+from kdyno.store.database.tables import KERNELS, MACHINES, PARTS, RUNS, SCORES, Facts, read_facts
 from kdyno.store.database.tables import text as harmless
 
 _PATIENCE_S = 10
@@ -59,12 +36,12 @@ _OUR_OWN = ("run", "place")
 T = TypeVar("T")
 
 
-def engine_of(address: str) -> Engine:
+def engine_of(address: str) -> sa.Engine:
     """Nothing is reached yet."""
     file = sqlite_file(address)
     if file is not None:
         return sqlite_engine(file, _LOCKED_S)
-    url = make_url(address).set(drivername="postgresql+psycopg")
+    url = sa.make_url(address).set(drivername="postgresql+psycopg")
     own: dict[str, Any] = {
         "connect_timeout": _PATIENCE_S,
         "tcp_user_timeout": _SILENCE_MS,
@@ -73,22 +50,22 @@ def engine_of(address: str) -> Engine:
     }
     wanted = {name: value for name, value in own.items() if name not in url.query}
     # A server that is started again between two looks of `serve` is asked first.
-    return create_engine(url, connect_args=wanted, pool_pre_ping=True, pool_size=2)
+    return sa.create_engine(url, connect_args=wanted, pool_pre_ping=True, pool_size=2)
 
 
-def sqlite_engine(file: Path, timeout_s: float) -> Engine:
+def sqlite_engine(file: Path, timeout_s: float) -> sa.Engine:
     """A file that may not be there yet."""
-    url = URL.create("sqlite", database=str(file))
-    engine = create_engine(url, connect_args={"timeout": timeout_s})
+    url = sa.URL.create("sqlite", database=str(file))
+    engine = sa.create_engine(url, connect_args={"timeout": timeout_s})
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def _connected(connection: sqlite3.Connection, _record: object) -> None:
         # Python's own idea of when a transaction begins leaves CREATE TABLE outside of them.
         connection.isolation_level = None
         connection.execute("PRAGMA foreign_keys = ON")
 
-    @event.listens_for(engine, "begin")
-    def _begun(connection: Connection) -> None:
+    @sa.event.listens_for(engine, "begin")
+    def _begun(connection: sa.Connection) -> None:
         # Between a read and a later write another process could write.
         reads = connection.get_execution_options().get("reads", False)
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
@@ -97,7 +74,7 @@ def sqlite_engine(file: Path, timeout_s: float) -> Engine:
 
 
 @contextmanager
-def reading(engine: Engine, address: str) -> Iterator[Connection]:
+def reading(engine: sa.Engine, address: str) -> Iterator[sa.Connection]:
     """One state of the store, however others write meanwhile."""
     with _in_our_words(address, "read"), engine.connect() as connection:
         if connection.dialect.name == "postgresql":
@@ -111,7 +88,7 @@ def reading(engine: Engine, address: str) -> Iterator[Connection]:
 
 
 @contextmanager
-def writing(engine: Engine, address: str) -> Iterator[Connection]:
+def writing(engine: sa.Engine, address: str) -> Iterator[sa.Connection]:
     """All of it at the end, or nothing."""
     with _in_our_words(address, "written"), engine.begin() as connection:
         yield connection
@@ -126,14 +103,14 @@ def _in_our_words(address: str, what: str) -> Iterator[None]:
         yield
     except KdynoError:
         raise
-    except exc.SQLAlchemyError as problem:
+    except sa.exc.SQLAlchemyError as problem:
         original = getattr(problem, "orig", None)
         message = masked(" ".join(str(original or problem).split()))[:500]
         if type(original).__name__ in _DENIED:
             text = f"{where}: this user may not do that ({message}); {kept}"
             raise UsageError(text) from problem
-        if isinstance(problem, exc.DBAPIError) and (
-            problem.connection_invalidated or isinstance(problem, exc.OperationalError)
+        if isinstance(problem, sa.exc.DBAPIError) and (
+            problem.connection_invalidated or isinstance(problem, sa.exc.OperationalError)
         ):
             again = "Try again, or unset KDYNO_STORE"
             if what == "written":
@@ -167,41 +144,43 @@ class Wanted:
 
 def _numbers(wanted: Wanted) -> Any:
     """The numbers of the runs."""
-    query = select(RUNS.c.id).order_by(*_NEWEST_FIRST)
+    query = sa.select(RUNS.c.id).order_by(*_NEWEST_FIRST)
     if wanted.experiment:
         query = query.where(_like(RUNS.c.experiment, wanted.experiment))
     if wanted.cpu:
-        one = exists().where(MACHINES.c.run == RUNS.c.id, _like(MACHINES.c.cpu_model, wanted.cpu))
-        query = query.where(or_(_like(RUNS.c.cpu_model, wanted.cpu), one))
+        one = sa.exists().where(
+            MACHINES.c.run == RUNS.c.id, _like(MACHINES.c.cpu_model, wanted.cpu)
+        )
+        query = query.where(sa.or_(_like(RUNS.c.cpu_model, wanted.cpu), one))
     if wanted.kernel:
-        kernel = or_(
+        kernel = sa.or_(
             _like(KERNELS.c.version, wanted.kernel.removeprefix("v")),
             _like(KERNELS.c.version, wanted.kernel),
             _like(KERNELS.c.source, f"*{wanted.kernel}*"),
         )
-        query = query.where(exists().where(KERNELS.c.run == RUNS.c.id, kernel))
+        query = query.where(sa.exists().where(KERNELS.c.run == RUNS.c.id, kernel))
     if wanted.case:
         suite, slash, case = wanted.case.rpartition("/")
         named = _like(SCORES.c.case, case)
         if slash:
-            named = and_(named, _like(SCORES.c.suite, suite))
-        query = query.where(exists().where(SCORES.c.run == RUNS.c.id, named))
+            named = sa.and_(named, _like(SCORES.c.suite, suite))
+        query = query.where(sa.exists().where(SCORES.c.run == RUNS.c.id, named))
     return query.limit(wanted.limit).subquery()
 
 
-def listed(connection: Connection, wanted: Wanted) -> list[Facts]:
+def listed(connection: sa.Connection, wanted: Wanted) -> list[Facts]:
     """Newest first."""
     numbers = _numbers(wanted)
     return _facts(connection, _runs().join(numbers, numbers.c.id == RUNS.c.id))
 
 
 def of_runs(
-    connection: Connection, wanted: Wanted, table: Table, read: Callable[[Any], T | None]
+    connection: sa.Connection, wanted: Wanted, table: sa.Table, read: Callable[[Any], T | None]
 ) -> Mapping[str, Sequence[T]]:
     """Identity of a run → its rows of a table, in order; ``read`` gives None for an odd one."""
     numbers = _numbers(wanted)
     query = (
-        select(RUNS.c.identity, *(column for column in table.c if column.name not in _OUR_OWN))
+        sa.select(RUNS.c.identity, *(column for column in table.c if column.name not in _OUR_OWN))
         .join(RUNS, RUNS.c.id == table.c.run)
         .join(numbers, numbers.c.id == RUNS.c.id)
         .order_by(table.c.run, table.c.place)
@@ -213,7 +192,7 @@ def of_runs(
     return by_run
 
 
-def named(connection: Connection, text: str, most: int) -> list[Facts]:
+def named(connection: sa.Connection, text: str, most: int) -> list[Facts]:
     """Runs that a word means: of that name; else that begin or end so; else that have it in their
     name. ``last`` is the newest."""
     query, name, text = _runs(), RUNS.c.name, harmless(text)
@@ -222,21 +201,21 @@ def named(connection: Connection, text: str, most: int) -> list[Facts]:
     begins, ends, has = (
         way(text, autoescape=True) for way in (name.startswith, name.endswith, name.contains)
     )
-    for way in (name == text, or_(begins, ends), has):
+    for way in (name == text, sa.or_(begins, ends), has):
         if facts := _facts(connection, query.where(way).limit(most)):
             return facts
     return []
 
 
-def names(connection: Connection, most: int) -> list[str]:
+def names(connection: sa.Connection, most: int) -> list[str]:
     """The newest runs'."""
-    query = select(RUNS.c.name).order_by(RUNS.c.created.desc()).limit(most)
+    query = sa.select(RUNS.c.name).order_by(RUNS.c.created.desc()).limit(most)
     return [name for name in connection.scalars(query) if isinstance(name, str)]
 
 
-def parts(connection: Connection, identity: str) -> Iterator[bytes]:
+def parts(connection: sa.Connection, identity: str) -> Iterator[bytes]:
     """A run's files, one part after the other: each is some megabytes."""
-    query = select(PARTS.c.content).join(RUNS, PARTS.c.run == RUNS.c.id).order_by(PARTS.c.number)
+    query = sa.select(PARTS.c.content).join(RUNS, PARTS.c.run == RUNS.c.id).order_by(PARTS.c.number)
     query = query.where(RUNS.c.identity == identity).execution_options(yield_per=1)
     for content in connection.scalars(query):
         if not isinstance(content, bytes):
@@ -244,18 +223,18 @@ def parts(connection: Connection, identity: str) -> Iterator[bytes]:
         yield content
 
 
-def _runs() -> Select[Any]:
-    return select(*(RUNS.c[field.name] for field in fields(Facts))).order_by(*_NEWEST_FIRST)
+def _runs() -> sa.Select[Any]:
+    return sa.select(*(RUNS.c[field.name] for field in fields(Facts))).order_by(*_NEWEST_FIRST)
 
 
-def _facts(connection: Connection, query: Select[Any]) -> list[Facts]:
+def _facts(connection: sa.Connection, query: sa.Select[Any]) -> list[Facts]:
     rows = connection.execute(query)
     return [facts for row in rows if (facts := read_facts(row)) is not None]
 
 
-def _like(column: Any, pattern: str) -> ColumnElement[bool]:
+def _like(column: Any, pattern: str) -> sa.ColumnElement[bool]:
     text = harmless(pattern.lower())
     for letter in (_ESCAPE, "%", "_"):
         text = text.replace(letter, _ESCAPE + letter)
     text = text.replace("*", "%").replace("?", "_")
-    return func.lower(column).like(text, escape=_ESCAPE)
+    return sa.func.lower(column).like(text, escape=_ESCAPE)

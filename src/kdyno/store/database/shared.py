@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from sqlalchemy import Connection, Engine, Table, delete, insert, select, update
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from kdyno import whole
@@ -28,27 +28,7 @@ from kdyno.store.boot import BootRecord, plain_name
 from kdyno.store.database import query, tables
 from kdyno.store.database.address import key, location, sqlite_file
 from kdyno.store.database.query import Wanted, engine_of, reading, writing
-from kdyno.store.database.tables import (
-    HEAD,
-    KERNELS,
-    MACHINES,
-    PARTS,
-    RUNS,
-    SAMPLES,
-    SCORES,
-    Facts,
-    Kernel,
-    facts_of,
-    identity_of,
-    kernels_of,
-    machines_of,
-    read_row,
-    read_score,
-    rows,
-    rows_of,
-    scores_in,
-    series_in,
-)
+from kdyno.store.database.tables import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES, Facts
 from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.index import NoSuchRun, stamp
 from kdyno.store.run import BOOTS, MANIFEST, Run
@@ -76,7 +56,7 @@ class Rows:
 
     facts: Sequence[Facts]
     """Newest first."""
-    kernels: Mapping[str, Sequence[Kernel]]
+    kernels: Mapping[str, Sequence[tables.Kernel]]
     """By identity."""
     scores: Mapping[str, Sequence[Score]]
 
@@ -89,7 +69,7 @@ class Shared:
         self.where = f"the store {location(address)}"
 
     @cached_property
-    def _engine(self) -> Engine:
+    def _engine(self) -> sa.Engine:
         file = sqlite_file(self.address)
         if file is not None and not file.parent.is_dir():
             raise UsageError(f"{self.where}: there is no folder {file.parent}")
@@ -104,7 +84,7 @@ class Shared:
         UsageError for tables of another kdyno, ToolError for a store that cannot be reached."""
         with writing(self._engine, self.address) as connection:
             version = tables.prepare(connection, self.where, upgrade=upgrade_it)
-        return version if version != HEAD else None
+        return version if version != tables.HEAD else None
 
     def push(self, run: Run) -> Pushed:
         """The run is in the store afterwards, whole; or an error, and the store is as it was."""
@@ -125,8 +105,8 @@ class Shared:
             tables.require(connection, self.where)
             return Rows(
                 query.listed(connection, wanted),
-                query.of_runs(connection, wanted, KERNELS, partial(read_row, Kernel)),
-                query.of_runs(connection, wanted, SCORES, read_score),
+                query.of_runs(connection, wanted, KERNELS, partial(tables.read_row, tables.Kernel)),
+                query.of_runs(connection, wanted, SCORES, tables.read_score),
             )
 
     def find(self, text: str) -> Facts:
@@ -197,7 +177,7 @@ class Copy:
     """A run as it is written into the store."""
 
     facts: Facts
-    rows: dict[Table, Sequence[object]]
+    rows: dict[sa.Table, Sequence[object]]
     """Those of the other tables; what has a place has it by its order."""
     packed: Packed
 
@@ -223,30 +203,30 @@ def copy_of(run: Run) -> Copy:
     for boot in run.boots():
         samples.add(boot)
         boots += isinstance(boot, BootRecord)
-    identity = identity_of(manifest, run.experiment_text())
+    identity = tables.identity_of(manifest, run.experiment_text())
     packed = pack(run.path)
     facts = replace(
-        facts_of(manifest, verdict, identity, plain_name(run.name, 200), packed.digest),
+        tables.facts_of(manifest, verdict, identity, plain_name(run.name, 200), packed.digest),
         boots=boots,
         damaged=len(samples.damaged),
         files=packed.files,
         size_bytes=packed.size_bytes,
     )
-    records: dict[Table, Sequence[object]] = {
-        KERNELS: kernels_of(run, manifest, verdict),
-        MACHINES: machines_of(run, manifest),
-        SCORES: scores_in(verdict, manifest, samples) if verdict else [],
-        SAMPLES: series_in(samples),
+    records: dict[sa.Table, Sequence[object]] = {
+        KERNELS: tables.kernels_of(run, manifest, verdict),
+        MACHINES: tables.machines_of(run, manifest),
+        SCORES: tables.scores_in(verdict, manifest, samples) if verdict else [],
+        SAMPLES: tables.series_in(samples),
     }
     if stamp(run, MANIFEST, BOOTS) != before or run.is_being_written():
         raise ToolError(f"{run.name} changed while it was read; nothing was pushed: try again")
     return Copy(facts, records, packed)
 
 
-def put(connection: Connection, copy: Copy, where: str) -> Pushed:
+def put(connection: sa.Connection, copy: Copy, where: str) -> Pushed:
     """Within a transaction. Of two that put the same run at once, the second finds it there."""
     facts, packed = copy.facts, copy.packed
-    values = dict(rows([facts])[0])
+    values = dict(tables.rows([facts])[0])
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     number: int | None = None
     word: Word = "pushed"
@@ -256,7 +236,7 @@ def put(connection: Connection, copy: Copy, where: str) -> Pushed:
         number = connection.scalar(entered)
         if number is not None:
             break
-        own = select(RUNS.c.id, RUNS.c.name, RUNS.c.digest, RUNS.c.boots)
+        own = sa.select(RUNS.c.id, RUNS.c.name, RUNS.c.digest, RUNS.c.boots)
         there = connection.execute(
             own.where(RUNS.c.identity == facts.identity).with_for_update()
         ).one_or_none()
@@ -271,17 +251,17 @@ def put(connection: Connection, copy: Copy, where: str) -> Pushed:
                 "It was gone on with elsewhere; nothing was pushed"
             )
         number, word, values["name"] = there.id, "replaced", there.name
-        connection.execute(update(RUNS).where(RUNS.c.id == number).values(values))
+        connection.execute(sa.update(RUNS).where(RUNS.c.id == number).values(values))
         for table in (*copy.rows, PARTS):
-            connection.execute(delete(table).where(table.c.run == number))
+            connection.execute(sa.delete(table).where(table.c.run == number))
         break
     if number is None:
         raise ToolError(f"{where}: {facts.name} could not be put there; try again")
     for table, records in copy.rows.items():
-        if numbered := rows_of(table, records, number):
-            connection.execute(insert(table), numbered)
+        if numbered := tables.rows_of(table, records, number):
+            connection.execute(sa.insert(table), numbered)
     for place, content in enumerate(packed.parts):  # one by one: each is some megabytes
-        connection.execute(insert(PARTS), {"run": number, "number": place, "content": content})
+        connection.execute(sa.insert(PARTS), {"run": number, "number": place, "content": content})
     sent_bytes = sum(map(len, packed.parts))
     return Pushed(str(values["name"]), word, facts.boots, sent_bytes, packed.left_out)
 

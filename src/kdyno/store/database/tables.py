@@ -18,27 +18,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+import sqlalchemy as sa
 from pydantic import Field, TypeAdapter, ValidationError
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    column,
-    inspect,
-    select,
-    table,
-)
-from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from kdyno.errors import ToolError, UsageError
@@ -131,7 +112,7 @@ class Series:
 
 # The tables.
 
-METADATA = MetaData(
+METADATA = sa.MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
         "fk": "fk_%(table_name)s_%(referred_table_name)s",
@@ -139,21 +120,23 @@ METADATA = MetaData(
         "uq": "uq_%(table_name)s_%(column_0_N_name)s",
     }
 )
-_KEY = BigInteger().with_variant(Integer(), "sqlite")
+_KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 """SQLite numbers rows by itself in an INTEGER PRIMARY KEY only."""
 _TYPES: dict[Any, Any] = {
-    **{str: Text, bool: Boolean, int: Integer, float: Float(53), Mapping: JSON},
+    **{str: sa.Text, bool: sa.Boolean, int: sa.Integer, float: sa.Float(53), Mapping: sa.JSON},
     # An array where there are arrays, else JSON.
-    list[int]: JSON().with_variant(ARRAY(Integer()), "postgresql"),
-    list[float]: JSON().with_variant(ARRAY(Float(53)), "postgresql"),
+    list[int]: sa.JSON().with_variant(ARRAY(sa.Integer()), "postgresql"),
+    list[float]: sa.JSON().with_variant(ARRAY(sa.Float(53)), "postgresql"),
 }
 
 
-def _of_run(**more: Any) -> Column[Any]:
-    return Column("run", _KEY, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False, **more)
+def _of_run(**more: Any) -> sa.Column[Any]:
+    return sa.Column(
+        "run", _KEY, sa.ForeignKey("runs.id", ondelete="CASCADE"), nullable=False, **more
+    )
 
 
-def _columns(record: type, **required: dict[str, Any]) -> list[Column[Any]]:
+def _columns(record: type, **required: dict[str, Any]) -> list[sa.Column[Any]]:
     """One for each field of a row's dataclass; text is "" by default, except for ``required``:
     column → its further options."""
     columns = []
@@ -161,64 +144,64 @@ def _columns(record: type, **required: dict[str, Any]) -> list[Column[Any]]:
         kinds = get_args(hint)
         optional = NoneType in kinds
         kind = kinds[0] if optional else hint if hint in _TYPES else get_origin(hint)
-        type_ = BigInteger if kind is int and name.endswith("_bytes") else _TYPES[kind]
+        type_ = sa.BigInteger if kind is int and name.endswith("_bytes") else _TYPES[kind]
         options = required.get(name, {"server_default": ""} if kind is str else {})
-        columns.append(Column(name, type_, nullable=optional or kind is float, **options))
+        columns.append(sa.Column(name, type_, nullable=optional or kind is float, **options))
     return columns
 
 
-RUNS = Table(
+RUNS = sa.Table(
     "runs",
     METADATA,
-    Column("id", _KEY, primary_key=True, autoincrement=True),
+    sa.Column("id", _KEY, primary_key=True, autoincrement=True),
     *_columns(Facts, identity={"unique": True}, name={"unique": True}, digest={}),
-    Index(None, "created"),
-    Index(None, "experiment"),
-    Index(None, "cpu_model"),
+    sa.Index(None, "created"),
+    sa.Index(None, "experiment"),
+    sa.Index(None, "cpu_model"),
 )
 """``identity`` is the same wherever the run is copied to; ``digest`` that of its content. Of an
 index both speak of the folder: its name, and a stamp of its files."""
 
-KERNELS = Table(
+KERNELS = sa.Table(
     "kernels",
     METADATA,
     _of_run(primary_key=True),
     *_columns(Kernel, variant={"primary_key": True}),
-    Column("place", Integer, nullable=False),
-    Index(None, "version"),
+    sa.Column("place", sa.Integer, nullable=False),
+    sa.Index(None, "version"),
 )
 
-MACHINES = Table(
+MACHINES = sa.Table(
     "machines",
     METADATA,
     _of_run(primary_key=True),
-    Column("place", Integer, primary_key=True),
+    sa.Column("place", sa.Integer, primary_key=True),
     *_columns(Machine),
-    Index(None, "cpu_model"),
+    sa.Index(None, "cpu_model"),
 )
 
-SCORES = Table(
+SCORES = sa.Table(
     "scores",
     METADATA,
     _of_run(primary_key=True),
-    Column("place", Integer, primary_key=True),
+    sa.Column("place", sa.Integer, primary_key=True),
     *_columns(Score, suite={}, case={}, variant={}),
-    Index(None, "case"),
+    sa.Index(None, "case"),
 )
 
-SAMPLES = Table(
+SAMPLES = sa.Table(
     "samples",
     METADATA,
     _of_run(primary_key=True),
     *_columns(Series, **{key: {"primary_key": True} for key in ("suite", "case", "variant")}),
 )
 
-PARTS = Table(
+PARTS = sa.Table(
     "parts",
     METADATA,
     _of_run(primary_key=True),
-    Column("number", Integer, primary_key=True),
-    Column("content", LargeBinary, nullable=False),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("content", sa.LargeBinary, nullable=False),
 )
 """A run's files: tar, compressed by gzip, some hundred boots each."""
 
@@ -229,14 +212,14 @@ _LOCK = 0x6B64796E6F
 """Of PostgreSQL's advisory locks, for those who change tables: "kdyno"."""
 
 
-def revision(connection: Connection) -> str | None:
+def revision(connection: sa.Connection) -> str | None:
     """The migration that the database is at; None where there are no tables of kdyno."""
-    if not inspect(connection).has_table(VERSIONS):
+    if not sa.inspect(connection).has_table(VERSIONS):
         return None
-    return connection.scalar(select(column("version_num")).select_from(table(VERSIONS)))
+    return connection.scalar(sa.select(sa.column("version_num")).select_from(sa.table(VERSIONS)))
 
 
-def require(connection: Connection, where: str) -> None:
+def require(connection: sa.Connection, where: str) -> None:
     """UsageError unless the tables are today's."""
     version = revision(connection)
     if version is None:
@@ -253,7 +236,7 @@ def require(connection: Connection, where: str) -> None:
         )
 
 
-def prepare(connection: Connection, where: str, *, upgrade: bool = False) -> str | None:
+def prepare(connection: sa.Connection, where: str, *, upgrade: bool = False) -> str | None:
     """Makes the tables of an empty database, or ``upgrade``s older ones, within the transaction.
 
     The version that was there before; UsageError where it is another and ``upgrade`` is not set."""
@@ -262,10 +245,10 @@ def prepare(connection: Connection, where: str, *, upgrade: bool = False) -> str
         require(connection, where)
         return version
     if connection.dialect.name == "postgresql":
-        connection.execute(sql(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
         version = revision(connection)  # somebody may have been quicker
     if version is None:
-        if inspect(connection).has_table(RUNS.name):
+        if sa.inspect(connection).has_table(RUNS.name):
             raise UsageError(
                 f"{where} has a table {RUNS.name!r} that is not kdyno's; give a database of its own"
             )
@@ -281,10 +264,10 @@ def prepare(connection: Connection, where: str, *, upgrade: bool = False) -> str
     return version
 
 
-def create(connection: Connection) -> None:
+def create(connection: sa.Connection) -> None:
     """Today's tables, in an empty database."""
     METADATA.create_all(connection)
-    versions = Table(VERSIONS, MetaData(), Column("version_num", Text, nullable=False))
+    versions = sa.Table(VERSIONS, sa.MetaData(), sa.Column("version_num", sa.Text, nullable=False))
     versions.create(connection)
     connection.execute(versions.insert(), {"version_num": HEAD})
 
@@ -409,7 +392,7 @@ def rows(records: Iterable[Any]) -> list[Mapping[str, Any]]:
     return [{key: harmless(key, own) for key, own in vars(each).items()} for each in records]
 
 
-def rows_of(table: Table, records: Iterable[Any], run: int) -> list[Mapping[str, Any]]:
+def rows_of(table: sa.Table, records: Iterable[Any], run: int) -> list[Mapping[str, Any]]:
     """Those of a run, with its number, and numbered themselves where the table has a place."""
     return [
         {**row, "run": run, "place": place} if "place" in table.c else {**row, "run": run}
