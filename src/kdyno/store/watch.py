@@ -141,12 +141,12 @@ def save(folder: Path, watch: Watch) -> Watch:
 
 def _acknowledged(folder: Path, watch: Watch) -> Watch:
     ids = {file.name for file in (folder / ACKNOWLEDGED).glob("*")}
-    known = (
+    changes = (
         replace(alarm, state="acknowledged", told=True)
         for alarm in watch.alarms
         if alarm.id in ids and alarm.stands
     )
-    return replace(watch, alarms=watch.changed(*known))
+    return replace(watch, alarms=watch.changed(*changes))
 
 
 def folders(runs: Path) -> list[Path]:
