@@ -278,6 +278,17 @@ def test_who_does_not_listen_is_told_again(world: World) -> None:
     assert len({message["id"] for message in world.messages()}) == 1 and len(world.messages()) == 2
 
 
+@pytest.mark.parametrize(("option", "read"), [("--json", json.loads), ("--junit", xml.fromstring)])
+def test_stdout_is_what_a_program_reads_alone(
+    world: World, option: str, read: Callable[[str], object]
+) -> None:
+    world.visit()
+    world.commit("slow", 0.95)
+    done = world.visit(option, "-")
+    assert done.status == 10 and "slow" in done.out and "is slower" in done.err
+    read(done.out)
+
+
 def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
     world.visit()
     world.commit("broken", 0.5)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -149,7 +149,7 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
             )
         watcher = Watcher(folder, start, repository, own, measure, search, within, say, now)
         why = watcher.visit(tip)
-        new = tuple(tell(watcher))
+        new = tuple(tell(watcher, say if "-" in (junit, to_json) else show))
     if why:
         say(f"{tip[: git.SHORT]} has no figure: {why.strip().splitlines()[0]}")
     if to_json is not None:
@@ -175,24 +175,23 @@ def once(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[R
     return counted(experiment, suites, options)
 
 
-def tell(watcher: Watcher) -> Sequence[Alarm]:
-    """Each alarm once: on stdout, and to the person's command. One that the command did not take is
+def tell(watcher: Watcher, to: Callable[[str], None]) -> Sequence[Alarm]:
+    """Each alarm once: to people, and to the person's command. One that the command did not take is
     told again at the next visit."""
     new = []
     for alarm in watcher.watch.alarms:
         if alarm.state != "bisected" or alarm.told:
             continue
         words = text(alarm, watcher.watch.name)
-        show(words)
+        to(words)
         new.append(alarm)
         if watcher.file.watch.command:
             facts = {"schema": 1, "watch": watcher.watch.name, **asdict(alarm), "word": alarm.word}
-            given = json.dumps({**facts, "text": words}).encode()
-            path = watcher.file.experiment.path
+            path, given = watcher.file.experiment.path, json.dumps({**facts, "text": words})
             end = command.capture(
                 watcher.file.watch.command,
                 cwd=path.parent if path else None,
-                stdin=given,
+                stdin=given.encode(),
                 limit_s=_PATIENCE_S,
             )
             if end.status:
