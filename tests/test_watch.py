@@ -289,6 +289,22 @@ def test_stdout_is_what_a_program_reads_alone(
     read(done.out)
 
 
+def test_what_is_acknowledged_while_another_is_told_stays_so(world: World) -> None:
+    world.visit()
+    world.commit("slow", 0.95)
+    world.commit("slower", 0.9)
+    (world.folder / "deaf").touch()
+    world.visit()
+    (world.folder / "deaf").unlink()
+    _first, second = world.watch().alarms
+    folder = store.folder_of(world.runs, "nightly") / store.ACKNOWLEDGED
+    line = f"mkdir -p {folder}; touch {folder}/{second.id}; cat > /dev/null"
+    file = world.folder / "n.toml"
+    file.write_text(FILE.replace("cat >> told.jsonl; test ! -e deaf", line))
+    assert "slower" not in world.visit().out.replace("is slower", "")
+    assert [alarm.state for alarm in world.watch().alarms] == ["bisected", "acknowledged"]
+
+
 def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
     world.visit()
     world.commit("broken", 0.5)
@@ -384,6 +400,9 @@ def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> No
     assert loaded.alarms[0].state == "acknowledged"
     before = replace(loaded, alarms=(replace(loaded.alarms[0], state="bisected"),))
     assert store.save(folder, before) == loaded == store.load(folder)
+    assert store.save(folder, before) == before == store.load(folder)
+    store.acknowledge(world.runs, message["id"])  # in the visit that sees it fixed
+    store.save(folder, replace(loaded, alarms=(replace(loaded.alarms[0], state="fixed"),)))
     assert store.save(folder, before) == before == store.load(folder)
     store.save(folder, loaded)
     place = world.folder / "site"

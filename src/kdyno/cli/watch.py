@@ -179,7 +179,8 @@ def tell(watcher: Watcher, to: Callable[[str], None]) -> Sequence[Alarm]:
     """Each alarm once: to people, and to the person's command. One that the command did not take is
     told again at the next visit."""
     new = []
-    for alarm in watcher.watch.alarms:
+    for at in range(len(watcher.watch.alarms)):
+        alarm = watcher.watch.alarms[at]  # as it is by now: it may have been acknowledged
         if alarm.state != "bisected" or alarm.told:
             continue
         words = text(alarm, watcher.watch.name)

@@ -134,7 +134,7 @@ def save(folder: Path, watch: Watch) -> Watch:
     watch = _acknowledged(folder, watch)
     whole.write(folder / STATE, _FILE.dump_json(watch, indent=1))
     for alarm in watch.alarms:
-        if alarm.state == "acknowledged":
+        if alarm.state in ("acknowledged", "fixed"):
             (folder / ACKNOWLEDGED / alarm.id).unlink(missing_ok=True)
     return watch
 
