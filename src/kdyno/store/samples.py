@@ -9,7 +9,7 @@ import re
 import statistics
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import log
 from typing import Annotated
@@ -190,29 +190,26 @@ class Score:
     verdict: str
 
 
-def scores_of(
-    cases: Iterable[CaseInfo],
-    variants: Iterable[str],
-    values: Mapping[Key, Sequence[float]],
-    verdict: Verdict,
-    manifest: Manifest,
-) -> list[Score]:
-    """A row for each case and variant with values (all above 0); the baseline's copy has none."""
+def scores_of(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Score]:
+    """A row for each case of a variant that has a score; the baseline's copy has none."""
+    cases = {case.key: case for case in manifest.cases}
+    for effect in verdict.effects:
+        about = {key: getattr(effect, key) for key in ("suite", "case", "unit", "better")}
+        cases.setdefault(effect.key[:2], CaseInfo.model_construct(**about))
     effects = {effect.key: effect for effect in verdict.effects}
-    work = {case.key: case.work for case in manifest.cases}
-    places = {name: at for at, name in enumerate(variants)}
+    variants = (verdict.baseline, *verdict.boots, *samples.boots)
+    places = {name: at for at, name in enumerate(dict.fromkeys(variants))}
+    places.pop(verdict.copy_of_baseline or "", None)
     measured: dict[tuple[str, str], list[str]] = {}
-    for suite, name, variant in values:
-        if variant in places and variant != verdict.copy_of_baseline:
+    for suite, name, variant in samples.scores:
+        if variant in places:
             measured.setdefault((suite, name), []).append(variant)
     scores = []
-    for case in cases:
-        for variant in sorted(measured.get(case.key, ()), key=places.__getitem__):
-            own = values[*case.key, variant]
-            if not own:
-                continue
-            effect = effects.get((*case.key, variant))
-            ratio, ci = (effect.ratio, effect.ci) if effect else (None, None)
+    for key, case in cases.items():
+        for variant in sorted(measured.get(key, ()), key=places.__getitem__):
+            own = list(samples.scores[*key, variant].values())
+            judged = effects.get((*key, variant))
+            ratio, ci = (judged.ratio, judged.ci) if judged else (None, None)
             low, high = _interval(own)
             score = Score(
                 suite=case.suite,
@@ -220,7 +217,7 @@ def scores_of(
                 unit=case.unit,
                 better=case.better,
                 variant=variant,
-                work=work.get(case.key, "")[:8],
+                work=case.work[:8],
                 boots=len(own),
                 value=_rounded(statistics.median(own)),
                 low=low,
@@ -228,7 +225,7 @@ def scores_of(
                 ratio=_rounded(ratio) if ratio else None,
                 ratio_low=_rounded(ci[0]) if ci else None,
                 ratio_high=_rounded(ci[1]) if ci else None,
-                verdict=effect.verdict if effect else "",
+                verdict=judged.verdict if judged else "",
             )
             scores.append(score)
     return scores

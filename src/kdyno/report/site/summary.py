@@ -12,9 +12,9 @@ from kdyno.report import plain
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.sentence import answer
 from kdyno.store.boot import plain_name
-from kdyno.store.database.tables import Facts, Kernel, facts_of, kernels_of, scores_in
+from kdyno.store.database.tables import Facts, Kernel, facts_of, kernels_of
 from kdyno.store.run import Run
-from kdyno.store.samples import Score
+from kdyno.store.samples import Score, scores_of
 
 _SHORT = 1000
 SCHEMA = 1
@@ -86,7 +86,7 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
         if (verdict := run.verdict()) is not None:
             evidence = gather(run, verdict)
             kernels = kernels_of(run, manifest, verdict)
-            scores = scores_in(verdict, manifest, evidence.samples)
+            scores = scores_of(verdict, manifest, evidence.samples)
     except KdynoError as error:
         verdict, evidence, state, reason = None, None, "damaged", problem(error)
     damaged = len(evidence.damaged) if evidence else 0

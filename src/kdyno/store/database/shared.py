@@ -32,7 +32,7 @@ from kdyno.store.database.tables import KERNELS, MACHINES, PARTS, RUNS, SAMPLES,
 from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.index import NoSuchRun, stamp
 from kdyno.store.run import BOOTS, MANIFEST, Run
-from kdyno.store.samples import Samples, Score
+from kdyno.store.samples import Samples, Score, scores_of
 from kdyno.whole import NO_SPACE
 
 _SHOWN = 10
@@ -215,7 +215,7 @@ def copy_of(run: Run) -> Copy:
     records: dict[sa.Table, Sequence[object]] = {
         KERNELS: tables.kernels_of(run, manifest, verdict),
         MACHINES: tables.machines_of(run, manifest),
-        SCORES: tables.scores_in(verdict, manifest, samples) if verdict else [],
+        SCORES: scores_of(verdict, manifest, samples) if verdict else [],
         SAMPLES: tables.series_in(samples),
     }
     if stamp(run, MANIFEST, BOOTS) != before or run.is_being_written():

@@ -24,9 +24,9 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.store.comparable import label_of, machine_of
-from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run
-from kdyno.store.samples import Samples, Score, scores_of
+from kdyno.store.samples import Samples, Score
 from kdyno.store.verdict import Verdict
 
 HEAD = "0002"
@@ -342,17 +342,6 @@ def machines_of(run: Run, manifest: Manifest) -> list[Machine]:
     return [
         Machine(name, str(host.get("cpu_model") or "")[:_INDEXED]) for name, host in hosts.items()
     ]
-
-
-def scores_in(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Score]:
-    """A row for each case of a variant that has a score."""
-    cases = {case.key: case for case in manifest.cases}
-    for effect in verdict.effects:
-        about = {key: getattr(effect, key) for key in ("suite", "case", "unit", "better")}
-        cases.setdefault(effect.key[:2], CaseInfo.model_construct(**about))
-    variants = dict.fromkeys((verdict.baseline, *verdict.boots, *samples.boots))
-    values = {key: list(blocks.values()) for key, blocks in samples.scores.items()}
-    return scores_of(cases.values(), variants, values, verdict, manifest)
 
 
 def scores_of_verdict(verdict: Verdict) -> list[Score]:
