@@ -42,31 +42,25 @@ _LIMIT_BYTES = 64 << 20
 _ABANDONED_S = 3600.0
 
 
-class Lock:
-    """Held from construction until ``release``, or until the process ends."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._descriptor = folder.open_lock(LOCK, make=True)
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = "another process"
-            with suppress(OSError):
-                text = os.pread(self._descriptor, 20, 0).strip()
-                holder = f"process {int(text)}" if text.isdigit() else holder
-            os.close(self._descriptor)
-            raise ToolError(
-                f"{folder.path}: is being written by {holder}. "
-                "Wait until that ends, or stop it, and try again"
-            ) from error
-        with suppress(OSError):  # A full disk is reported where it matters.
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
-
-    def release(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+def hold(folder: Folder) -> int:
+    """Descriptor of the lock, held until that is closed, or until the process ends."""
+    descriptor = folder.open_lock(LOCK, make=True)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = "another process"
+        with suppress(OSError):
+            text = os.pread(descriptor, 20, 0).strip()
+            holder = f"process {int(text)}" if text.isdigit() else holder
+        os.close(descriptor)
+        raise ToolError(
+            f"{folder.path}: is being written by {holder}. "
+            "Wait until that ends, or stop it, and try again"
+        ) from error
+    with suppress(OSError):  # A full disk is reported where it matters.
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+    return descriptor
 
 
 def is_held(folder: Folder) -> bool:
@@ -183,9 +177,11 @@ class Run:
 class RunWriter:
     """The one process that writes a run. A context manager: leaving it gives up the lock."""
 
-    def __init__(self, path: Path, folder: Folder, lock: Lock) -> None:
-        self.run, self._folder, self._lock = Run(path), folder, lock
-        self._boots = folder.make_folder(BOOTS)
+    def __init__(self, folder: Folder, held: ExitStack) -> None:
+        """``held``: the folder and its lock, which are the writer's from now on."""
+        self.run, self._folder = Run(folder.path), folder
+        self._boots = held.enter_context(folder.make_folder(BOOTS))
+        self._held = held.pop_all()
 
     def __enter__(self) -> RunWriter:
         return self
@@ -194,9 +190,7 @@ class RunWriter:
         self.close()
 
     def close(self) -> None:
-        self._boots.close()
-        self._lock.release()
-        self._folder.close()
+        self._held.close()
 
     def save_manifest(self, manifest: Manifest) -> None:
         self._folder.write(MANIFEST, _json(manifest))
@@ -223,16 +217,12 @@ class RunWriter:
     def save_image(self, variant: str, facts: Mapping[str, Any]) -> None:
         """``facts`` must be JSON values; with the one command line that builds it again."""
         text = json.dumps(dict(facts), indent=1, ensure_ascii=False)
-        with self._folder.make_folder(IMAGES) as images:
-            # A text that somebody else wrote may hold half of a pair: escaped it is JSON, too.
-            data = text.encode("utf-8", "backslashreplace")
-            images.write(file_name(variant), data + b"\n")
+        # A text that somebody else wrote may hold half of a pair: escaped it is JSON, too.
+        data = text.encode("utf-8", "backslashreplace")
+        self.save_file(file_name(variant), data + b"\n", IMAGES)
 
-    def save_file(self, name: str, data: bytes, folder: str = "") -> None:
-        """Any other file: ``report.html``, or ``stock.txt`` in the folder ``profile``."""
-        if not folder:
-            self._folder.write(name, data)
-            return
+    def save_file(self, name: str, data: bytes, folder: str) -> None:
+        """Any other file: ``stock.json`` in the folder ``profile``."""
         with self._folder.make_folder(folder) as inside:
             inside.write(name, data)
 
@@ -252,23 +242,21 @@ def create_run(runs: Path, experiment_text: str, manifest: Manifest) -> RunWrite
         raise ToolError(f"{runs}: {error.strerror}; choose another folder with --runs") from error
     _remove_abandoned(runs)
     stamp = datetime.now().strftime("%Y-%m-%dT%H%M")
-    with Folder.open(runs) as parent:
+    with Folder.open(runs) as parent, ExitStack() as held:
         aside = f"{TEMPORARY}{secrets.token_hex(6)}"
-        folder = parent.make_folder(aside)
+        folder = held.enter_context(parent.make_folder(aside))
         try:
-            lock = Lock(folder)
+            held.callback(os.close, hold(folder))
             folder.write(EXPERIMENT, experiment_text.encode())
             folder.write(MANIFEST, _json(manifest))
             folder.make_folder(BOOTS).close()
-            path = parent.rename_free(
+            folder.path = parent.rename_free(
                 aside, lambda: f"{stamp}-{plain_name(manifest.experiment)}-{secrets.token_hex(2)}"
             )
         except BaseException:
             parent.remove(aside)
-            folder.close()
             raise
-    folder.path = path
-    return RunWriter(path, folder, lock)
+        return RunWriter(folder, held)
 
 
 def open_run(path: Path) -> Run:
@@ -283,17 +271,14 @@ def open_run(path: Path) -> Run:
 def write_run(path: Path) -> RunWriter:
     """Goes on with a run: takes its lock, removes what a killed writer left behind."""
     open_run(path)
-    with ExitStack() as failed:
-        folder = failed.enter_context(Folder.open(path))
-        lock = Lock(folder)
-        failed.callback(lock.release)
+    with ExitStack() as held:
+        folder = held.enter_context(Folder.open(path))
+        held.callback(os.close, hold(folder))
         folder.remove_leftovers()
         for name in (BOOTS, IMAGES):
             with folder.make_folder(name) as inside:
                 inside.remove_leftovers()
-        writer = RunWriter(path, folder, lock)
-        failed.pop_all()
-    return writer
+        return RunWriter(folder, held)
 
 
 def list_runs(runs: Path) -> tuple[Run, ...]:
