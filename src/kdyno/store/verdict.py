@@ -330,7 +330,7 @@ class CaseValue(Frozen):
 class Verdict(Frozen):
     """One run, judged."""
 
-    schema_: int = 1
+    schema_: int = Field(default=1, alias="schema")
     experiment: str
     question: str = ""
     answer: str = ""
@@ -369,9 +369,8 @@ class Verdict(Frozen):
         return next((effect for effect in self.effects if effect.key == key), None)
 
     def to_data(self) -> dict[str, Any]:
-        """As JSON values; ``schema_`` is called ``schema``."""
-        data = self.model_dump(mode="json")
-        return {"schema": data.pop("schema_"), **data}
+        """As JSON values."""
+        return self.model_dump(mode="json", by_alias=True)
 
     def to_json(self) -> str:
         """The file's text."""
@@ -382,10 +381,7 @@ class Verdict(Frozen):
     @classmethod
     def from_json(cls, text: str | bytes) -> Verdict:
         """ValueError (pydantic's among them) when it is not a verdict."""
-        data = values(text)
-        if isinstance(data, dict) and "schema" in data:
-            data["schema_"] = data.pop("schema")
-        return cls.model_validate(data)
+        return cls.model_validate(values(text))
 
     @classmethod
     def from_bytes(cls, data: bytes, path: Path) -> Verdict:
