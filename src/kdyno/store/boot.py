@@ -149,10 +149,10 @@ class BootRecord(Record):
     def files(self, console: bytes) -> Mapping[str, bytes]:
         """File name → content of the boot's folder."""
         return {
-            JOB: _line(self.job),
+            JOB: self.job.to_json(),
             CONSOLE: console[:CONSOLE_LIMIT_BYTES],
-            SAMPLES: b"".join(map(_line, self.samples)),
-            HOST: _line(self.host),
+            SAMPLES: b"".join(map(Sample.to_json, self.samples)),
+            HOST: self.host.to_json(),
         }
 
 
@@ -189,7 +189,3 @@ def read_boot(folder: Folder) -> BootRecord:
     if folder.path.name != boot.folder_name:
         raise ToolError(f"{folder.path / JOB}: damaged: it belongs to {boot.folder_name}")
     return boot
-
-
-def _line(record: Record) -> bytes:
-    return record.model_dump_json(by_alias=True).encode() + b"\n"

@@ -96,7 +96,7 @@ def to_json(counted: Counted) -> bytes:
     except ValidationError as error:
         why = f"{counted.variant}: the counts make no sense: {first_mistake(error)}"
         raise ToolError(why) from None
-    return record.model_dump_json(by_alias=True).encode() + b"\n"
+    return record.to_json()
 
 
 def _case(case: CaseCounts) -> _Case:

@@ -49,6 +49,10 @@ class Record(BaseModel):
 
     model_config = AS_WRITTEN
 
+    def to_json(self, indent: int | None = None) -> bytes:
+        """The text of a file, or of a line of one."""
+        return self.model_dump_json(by_alias=True, indent=indent).encode() + b"\n"
+
 
 T = TypeVar("T")
 

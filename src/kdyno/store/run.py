@@ -193,7 +193,7 @@ class RunWriter:
         self._held.close()
 
     def save_manifest(self, manifest: Manifest) -> None:
-        self._folder.write(MANIFEST, _json(manifest))
+        self._folder.write(MANIFEST, manifest.to_json(indent=1))
 
     def save_verdict(self, verdict: Verdict) -> None:
         """Of a measurement that has just ended: what was judged before is gone."""
@@ -248,7 +248,7 @@ def create_run(runs: Path, experiment_text: str, manifest: Manifest) -> RunWrite
         try:
             held.callback(os.close, hold(folder))
             folder.write(EXPERIMENT, experiment_text.encode())
-            folder.write(MANIFEST, _json(manifest))
+            folder.write(MANIFEST, manifest.to_json(indent=1))
             folder.make_folder(BOOTS).close()
             folder.path = parent.rename_free(
                 aside, lambda: f"{stamp}-{plain_name(manifest.experiment)}-{secrets.token_hex(2)}"
@@ -350,10 +350,6 @@ def file_name(variant: str) -> str:
 def _by_index(name: str) -> tuple[int, str]:
     digits = name.split("-", 1)[0]
     return (int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1, name)
-
-
-def _json(manifest: Manifest) -> bytes:
-    return manifest.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
 
 
 def _remove_abandoned(runs: Path) -> None:
