@@ -122,7 +122,7 @@ def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[
     from sqlalchemy import delete, func, insert, inspect, select
 
     from kdyno.store.database import query
-    from kdyno.store.database.tables import HEAD, ODD, RUNS, create, revision, rows, rows_of
+    from kdyno.store.database.tables import HEAD, ODD, RUNS, create, revision, row_of, rows_of
 
     # A folder's name may hold bytes that are no text: those are told apart all the same.
     by_name = {run.name.encode("utf-8", "backslashreplace").decode(): run for run in runs}
@@ -146,7 +146,7 @@ def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[
             fresh = [name for name in by_name if name not in current]
             for number, name in enumerate(fresh, first):
                 facts, records = _read(by_name[name], name, stamps[name])
-                tables[RUNS].append({**rows([facts])[0], "id": number})
+                tables[RUNS].append({**row_of(facts), "id": number})
                 for table, own in records.items():
                     tables.setdefault(table, []).extend(rows_of(table, own, number))
             for table, all_rows in tables.items():

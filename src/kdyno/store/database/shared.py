@@ -226,7 +226,7 @@ def copy_of(run: Run) -> Copy:
 def put(connection: sa.Connection, copy: Copy, where: str) -> Pushed:
     """Within a transaction. Of two that put the same run at once, the second finds it there."""
     facts, packed = copy.facts, copy.packed
-    values = dict(tables.rows([facts])[0])
+    values = tables.row_of(facts)
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     number: int | None = None
     word: Word = "pushed"

@@ -294,6 +294,12 @@ def facts_of(
     of_host: dict[str, Any] = {key: str(host.get(key) or "")[:_INDEXED] for key in words}
     numbers = {key: host.get(key) for key in ("cpus", "memory_bytes")}
     of_host |= {key: own for key, own in numbers.items() if isinstance(own, float)}
+    of_verdict: dict[str, Any] = {}
+    if verdict is not None:
+        compared = (e for e in verdict.effects if e.variant != verdict.copy_of_baseline)
+        counts = Counter(effect.verdict for effect in compared if not effect.control)
+        of_verdict = {"counts": counts, "judged": True, "outside": verdict.outside}
+        of_verdict |= {"question": verdict.question, "answer": verdict.answer}
     return Facts(
         identity,
         name,
@@ -302,21 +308,13 @@ def facts_of(
         experiment=manifest.experiment,
         state=manifest.state,
         reason=manifest.stopped,
-        question=verdict.question if verdict else "",
-        answer=verdict.answer if verdict else "",
         baseline=manifest.baseline,
         kind=guest.kind,
         emulator=guest.emulator,
         **of_host,
         guest_cpus=guest.cpus if guest.built else None,
         guest_memory_bytes=guest.memory_bytes if guest.built else None,
-        counts=Counter(
-            effect.verdict
-            for effect in (verdict.effects if verdict else ())
-            if not effect.control and verdict and effect.variant != verdict.copy_of_baseline
-        ),
-        judged=verdict is not None,
-        outside=verdict is not None and verdict.outside,
+        **of_verdict,
     )
 
 
@@ -366,8 +364,8 @@ def text(value: Any) -> str:
     return str(value).encode("utf-8", "replace").decode().replace("\0", "")[:4000]
 
 
-def rows(records: Iterable[Any]) -> list[Mapping[str, Any]]:
-    """Of dataclasses, with what no database takes made harmless."""
+def row_of(record: Any) -> dict[str, Any]:
+    """Of a dataclass, with what no database takes made harmless."""
 
     def harmless(key: str, value: Any) -> Any:
         if isinstance(value, str):
@@ -378,14 +376,14 @@ def rows(records: Iterable[Any]) -> list[Mapping[str, Any]]:
             return max(-_MOST, min(value, _MOST_BYTES if key.endswith("_bytes") else _MOST))
         return value
 
-    return [{key: harmless(key, own) for key, own in vars(each).items()} for each in records]
+    return {key: harmless(key, own) for key, own in vars(record).items()}
 
 
-def rows_of(table: sa.Table, records: Iterable[Any], run: int) -> list[Mapping[str, Any]]:
+def rows_of(table: sa.Table, records: Iterable[Any], run: int) -> list[dict[str, Any]]:
     """Those of a run, with its number, and numbered themselves where the table has a place."""
     return [
         {**row, "run": run, "place": place} if "place" in table.c else {**row, "run": run}
-        for place, row in enumerate(rows(records))
+        for place, row in enumerate(map(row_of, records))
     ]
 
 
