@@ -26,7 +26,7 @@ from kdyno.report.site.summary import of_rows, summarize
 from kdyno.store.boot import BootRecord
 from kdyno.store.database import query
 from kdyno.store.database.query import Wanted, reading, writing
-from kdyno.store.database.shared import Shared, copy_of, pack, put, unpack
+from kdyno.store.database.shared import Shared, copy_of, pack, put, unpack, weighed
 from kdyno.store.database.tables import METADATA, SAMPLES
 from kdyno.store.index import NoSuchRun, entries
 from kdyno.store.run import Run, write_run
@@ -288,9 +288,10 @@ def test_many_boots_in_parts(tmp_path: Path, run: Run, monkeypatch: pytest.Monke
     packed = pack(run.path)
     assert len(packed.parts) >= 3 and packed.digest == whole.digest
     into = tmp_path / "into"
-    written = [unpack(part, into) for part in packed.parts]
+    for part in packed.parts:
+        unpack(part, into)
     assert files(into) == files(run.path)
-    assert tuple(map(sum, zip(*written, strict=True))) == (packed.files, packed.size_bytes)
+    assert weighed(into) == (packed.files, packed.size_bytes)
 
 
 def member(name: str, data: bytes = b"", **about: object) -> bytes:
@@ -347,7 +348,7 @@ def test_names_that_do_not_fit_into_an_archives_header(tmp_path: Path, name: str
     folder = tmp_path / "run"
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_bytes(b"1")
-    assert unpack(pack(folder).parts[0], tmp_path / "into") == (1, 1)
+    unpack(pack(folder).parts[0], tmp_path / "into")
     assert files(tmp_path / "into") == {name: b"1"}
 
 

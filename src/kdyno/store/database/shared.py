@@ -24,7 +24,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.reading.mistakes import meant
-from kdyno.store.boot import BootRecord, plain_name
+from kdyno.store.boot import plain_name
 from kdyno.store.database import query, tables
 from kdyno.store.database.address import key, location, sqlite_file
 from kdyno.store.database.query import Wanted, engine_of, reading, writing
@@ -32,7 +32,7 @@ from kdyno.store.database.tables import KERNELS, MACHINES, PARTS, RUNS, SAMPLES,
 from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.index import NoSuchRun, stamp
 from kdyno.store.run import BOOTS, MANIFEST, Run
-from kdyno.store.samples import Samples, Score, scores_of
+from kdyno.store.samples import Score, gather, scores_of
 from kdyno.whole import NO_SPACE
 
 _SHOWN = 10
@@ -199,15 +199,13 @@ def copy_of(run: Run) -> Copy:
         raise UsageError(f"{run.name} is still being measured; push it when that has ended")
     before = stamp(run, MANIFEST, BOOTS)
     manifest, verdict = run.manifest(), run.verdict()
-    samples, boots = Samples(), 0
-    for boot in run.boots():
-        samples.add(boot)
-        boots += isinstance(boot, BootRecord)
+    samples = gather(run.boots())
+    failed = sum(reasons.total() for reasons in samples.failures.values())
     identity = tables.identity_of(manifest, run.experiment_text())
     packed = pack(run.path)
     facts = replace(
         tables.facts_of(manifest, verdict, identity, plain_name(run.name, 200), packed.digest),
-        boots=boots,
+        boots=samples.boots.total() + failed,
         damaged=len(samples.damaged),
         files=packed.files,
         size_bytes=packed.size_bytes,
@@ -326,12 +324,11 @@ def _is_plain(name: str) -> bool:
     return bool(name) and not name.startswith(".") and "\0" not in name and len(name) <= 255
 
 
-def unpack(content: bytes, into: Path) -> tuple[int, int]:
-    """Writes the files of one part below a private folder: (files, bytes).
+def unpack(content: bytes, into: Path) -> None:
+    """Writes the files of one part below a private folder.
 
     ToolError for anything that ``pack`` does not write."""
     unzip = zlib.decompressobj(wbits=31)
-    files = size_bytes = 0
     try:
         plain = unzip.decompress(content, _UNPACKED_BYTES)
         if unzip.unconsumed_tail or not unzip.eof:
@@ -350,10 +347,8 @@ def unpack(content: bytes, into: Path) -> tuple[int, int]:
                     raise
                 why = f"an archive of a run holds {name[:100]!r}: {problem.strerror}"
                 raise ToolError(why) from None
-            files, size_bytes = files + 1, size_bytes + len(data)
     except (tarfile.TarError, zlib.error, ValueError) as problem:
         raise ToolError(f"an archive of a run is damaged: {problem}") from None
-    return files, size_bytes
 
 
 def _members(plain: bytes) -> Iterator[tuple[str, memoryview]]:
