@@ -45,12 +45,6 @@ from kdyno.verbs.options import Json, Runs, argument, option
 from kdyno.verbs.output import check_writable, say, write, write_json
 from kdyno.verbs.subject import find_run
 
-_OWN = {
-    "holds": "yes",
-    "does not hold": "no",
-    "not settled": "unknown: only some figures were printed",
-    "not checked": "none printed",
-}
 _WORDS = {word: word for word in ("faster", "slower", "equivalent", "inconclusive", "failed")}
 _WORDS["inconclusive"] = "undecided"
 
@@ -60,13 +54,23 @@ class Claim:
     """A claim with all that there is to say about it."""
 
     article: Article
-    check: Check
     own: Checked
     answers: tuple[Answer, ...]
 
     @property
+    def check(self) -> Check:
+        return self.own.claim
+
+    @property
     def heading(self) -> str:
         return _capital(self.check.text)
+
+    @property
+    def unit(self) -> str:
+        """Of its printed figures; "" where they have none or are of several tables."""
+        table = self.article.tables.get(self.check.table)
+        units = table.units if table else {}
+        return units.get(self.check.figure, units.get("default", ""))
 
     @property
     def expected(self) -> str:
@@ -89,29 +93,16 @@ class Claim:
         answers = [answer for answer in self.answers if not answer.ask.instead]
         if not answers:
             return "not asked"
-        rows = [row for answer in answers for row in answer.rows]
+        rows = self.rows
         words = (carried(self.expected, rows) or summary(rows)) if rows else ""
         if all(answer.rows for answer in answers):
             return words
         return f"{words}; partly answered" if words else "not answered yet"
 
     @property
-    def own_words(self) -> str:
-        """The claim against the figures that were printed with it, in sentences."""
-        own, unit = self.own, ""
-        if self.check.table in self.article.tables:
-            units = self.article.tables[self.check.table].units
-            unit = units.get(self.check.figure, units.get("default", ""))
-        text = f"{_capital(_OWN[own.word])}."
-        if len(own.figures) == 1:
-            figure = own.text(own.figures[0][1], unit)
-            text += f" {figure}; claimed: {own.range(unit)}."
-        elif own.figures:
-            text += (
-                f" {own.inside} of {len(own.figures)} figures are in the claimed range "
-                f"({own.range(unit)}); all are {own.reach(unit)}."
-            )
-        return f"{text} {_capital(self.check.note)}." if self.check.note else text
+    def rows(self) -> list[Row]:
+        """Today's figures, without those that are of another comparison."""
+        return [row for answer in self.answers if not answer.ask.instead for row in answer.rows]
 
     @property
     def by_source(self) -> list[tuple[tuple[Source, str], list[Row]]]:
@@ -132,7 +123,7 @@ def claims(article: Article, evidence: Evidence) -> list[Claim]:
     result = []
     for each in article.checks:
         answers = tuple(answer(ask, evidence) for ask in each.today)
-        result.append(Claim(article, each, check(article, each), answers))
+        result.append(Claim(article, check(article, each), answers))
     return result
 
 
@@ -142,23 +133,6 @@ def page(
     """The page as Markdown. ``pictures``: name of a chart → the link that shows it."""
     by_article = [(article, claims(article, evidence)) for article in articles]
     every = [claim for _, each in by_article for claim in each]
-    environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters |= {"md": escaped, "figures": _figures}
-    overview = [
-        Column("article", lambda of: "" if of[0] else of[1].article.title),
-        Column("claim", lambda of: Cell(of[1].check.text, link=f"#{_anchor(of[1].heading)}")),
-        Column("carried by its own figures", lambda of: _OWN[of[1].own.word].partition(":")[0]),
-        Column("today", lambda of: of[1].today),
-    ]
-    sources = [
-        Column("from", lambda source: Cell(source.name)),
-        Column("day", lambda source: source.day),
-        Column("machine", lambda source: Cell(source.machine)),
-        Column("measured", lambda source: source.extent),
-        Column("command", lambda source: Cell(source.command)),
-    ]
     texts: dict[tuple[Source, Row], str] = {}
 
     def before(claim: Claim, source: Source, rows: Sequence[Row]) -> str:
@@ -166,18 +140,24 @@ def page(
         headings = {texts.setdefault((source, row), claim.heading) for row in rows}
         return "" if len(headings) > 1 else (headings - {claim.heading} or {""}).pop()
 
-    environment.globals |= {"before": before, "anchor": _anchor}
-    template = Path(__file__).with_name("page.md.jinja").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {
+        "md": escaped,
+        "capital": _capital,
+        "anchor": _anchor,
+        "figures": _figures,
+    }
     used = [one.source for each in every for one in each.answers]
-    answers = [[one.rows for one in each.answers if not one.ask.instead] for each in every]
+    template = Path(__file__).with_name("page.md.jinja").read_text(encoding="utf-8")
     text = environment.from_string(template).render(
         claims=every,
-        answered=sum(map(any, answers)),
-        overview=table(Grid(overview, [row for _, each in by_article for row in enumerate(each)])),
         articles=by_article,
-        no_spread=_capital(NO_SPREAD),
+        before=before,
+        no_spread=NO_SPREAD,
         pictures=pictures or {},
-        sources=table(Grid(sources, [source for source in evidence.sources if source in used])),
+        sources=[source for source in evidence.sources if source in used],
     )
     return f"{text.rstrip()}\n"
 
