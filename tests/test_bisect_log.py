@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a search leaves for git and for the mailing list, and a patch for each good commit."""
+"""What a search leaves for git, the mailing list and who resumes it; patches over odd trees."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Kdyno, effect, verdict
 from test_bisect import a_state, difference
 
 from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Measured, Same, Unusable
-from kdyno.bisect.session import Step, git_log
+from kdyno.bisect.session import Session, State, Step, Verification, git_log
+from kdyno.measure.execution import Options
+from kdyno.store.run import Run
 
 
 def scripted(folder: Path, *steps: str) -> Path:
@@ -86,6 +89,35 @@ def test_the_letter_takes_a_machine_without_a_kind() -> None:
     state = replace(state, range=Range(commits, "commit"), steps=steps, verified=(check,))
     state = replace(state, question=replace(state.question, base=base))
     assert "--config bench --cpus 2 --metric time" in session.letter(state, "x86_64")
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_a_search_inside_a_merge_is_resumed_with_the_one_around_it(
+    tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = ("base", "$checkout -q -b side", "one", "two", "$checkout -q main", "other")
+    place = scripted(tmp_path / "linux", *steps, "$merge -q -m merge side")
+    three = tuple(Point(name, name, {}) for name in ("low", "middle", "high"))
+    wide = {"ci": (0.9, 1.1), "baseline_value": 1.0}
+    judged = verdict(
+        *(effect("pipe", "inconclusive", 1.0, variant=own.name, **wide) for own in three)
+    )
+
+    def run(own: Session) -> State:
+        if own.folder.name.startswith("inside-"):
+            own._outcome(Run(own.folder / "a-run"), judged, three, 0.001)
+        ends = difference(-0.01)
+        last = replace(own.state.range, points=own.state.range.points[-2:])
+        check = Verification(0, 1, "v", ends, True)
+        return replace(own.state, range=last, ends=ends, verified=(check,), finished=True)
+
+    monkeypatch.setattr(session, "within", lambda *_: judged)
+    monkeypatch.setattr(Session, "run", run)
+    words = ["--source", f"git:{place}", "--good", "main~2", "--bad", "main", "--runs", tmp_path]
+    done = kdyno("bisect", *words, "--case", "unixbench/pipe")
+    (name,) = (file.parent.name for file in tmp_path.glob("*/bisect.json"))
+    assert f"`kdyno bisect --resume {name} --runs {tmp_path}` goes on" in done.err
+    assert "does not decide: ±" in done.err and "inside-" not in done.err.partition("does not")[2]
 
 
 @pytest.mark.needs("git", "sandbox")

@@ -372,11 +372,10 @@ class Session:
             return Unusable(effect.reason or "no interval: too few groups")
         widest = max(difference.half_width for difference in (first, last, both))
         if widest > 2 * needed:
-            minutes = self.state.question.max_minutes
             raise UsageError(
-                f"{run.name} does not decide: ±{100 * widest:.2f} % after {minutes:g} minutes, and "
-                f"±{100 * needed:.2f} % are needed. `kdyno bisect --resume {self.folder.name} "
-                f"--max-minutes {3 * minutes:g}` goes on"
+                f"{run.name} does not decide: ±{100 * widest:.2f} % after "
+                f"{self.state.question.max_minutes:g} minutes, and ±{100 * needed:.2f} % are "
+                "needed: --max-minutes, in a file max_minutes, allows more"
             )
         return Measured(first, last, both)
 

@@ -17,7 +17,7 @@ from kdyno.bisect import session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, State, base_of
 from kdyno.cli.measuring import options_of
-from kdyno.errors import Interrupted, ToolError, UsageError
+from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.limits import FEWEST_LINKS, MOST_LINKS, MOST_MINUTES_OF_A_STEP
 from kdyno.experiment.loader import Overrides, Searching
@@ -118,8 +118,10 @@ def bisect(request: Request, working: Working) -> int:
         folder = options.runs / f"{stamp}-bisect-{state.question.case}"
     try:
         states = list(searched(folder, state, options, counted))
-    except (KeyboardInterrupt, Interrupted):
-        say(f"`kdyno bisect --resume {folder.name}{where(folder.parent)}` goes on with this search")
+    except BaseException:
+        if (folder / STATE).is_file():
+            words = f"{folder.name}{where(folder.parent)}"
+            say(f"`kdyno bisect --resume {words}` goes on with this search")
         raise
     text, mail = keep_answer(folder, states)
     if working.json is not None:
@@ -258,17 +260,13 @@ def _begun(request: Request) -> State:
 def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
     """(keys of [kernel], the repository of commits, the points)."""
     source, good, bad = request.source, request.good, request.bad
-    if request.series is not None or request.between is not None:
-        if request.series is not None and request.between is not None:
-            raise UsageError("--series and --between are two searches; take one of them")
-        if good is not None or bad is not None:
-            raise UsageError(
-                "--good and --bad are commits or sources; --series and --between need none"
-            )
-        kernel = {"source": _absolute(source or DEFAULT_SOURCE)}
-        if request.between is not None:
-            return kernel, "", ranges.options(*request.between)
-        assert request.series is not None
+    kinds = (request.series, request.between, good or bad)
+    if sum(kind is not None for kind in kinds) > 1:
+        raise UsageError("--series, --between, --good with --bad are three searches; take one")
+    kernel = {"source": _absolute(source or DEFAULT_SOURCE)}
+    if request.between is not None:
+        return kernel, "", ranges.options(*request.between)
+    if request.series is not None:
         return kernel, "", Range(ranges.series(request.series.absolute()), "patch")
     if good and bad and ":" in good + bad:  # no name of a commit has one
         if source is not None:
