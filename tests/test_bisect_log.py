@@ -91,6 +91,18 @@ def test_the_letter_takes_a_machine_without_a_kind() -> None:
     assert "--config bench --cpus 2 --metric time" in session.letter(state, "x86_64")
 
 
+@pytest.mark.parametrize("option", [("--min-effect", "1%"), ("--bad", "main"), ("--cpus", "2")])
+def test_a_search_that_is_resumed_is_the_one_that_was_begun(
+    tmp_path: Path, kdyno: Kdyno, option: tuple[str, str]
+) -> None:
+    """What it cannot take in is not passed over in silence."""
+    (tmp_path / "it").mkdir()
+    options = Options(tmp_path, tmp_path)
+    Session(tmp_path / "it", a_state(), {}, options, lambda *_: None, print).save()  # type: ignore[arg-type, return-value]
+    done = kdyno("bisect", "--resume", "it", *option, "--runs", tmp_path)
+    assert done.status == 2 and "as it was begun" in done.err
+
+
 @pytest.mark.needs("git", "sandbox")
 def test_a_search_inside_a_merge_is_resumed_with_the_one_around_it(
     tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch

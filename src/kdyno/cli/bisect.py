@@ -104,9 +104,11 @@ def bisect(request: Request, working: Working) -> int:
     """
     options = options_of(working, Overrides())
     if request.resume is not None:
-        begun = (request.experiment, request.source, request.good, request.series)
-        if any((*begun, request.between, request.case)):
-            raise UsageError("--resume goes on with a search as it was begun; give nothing else")
+        given = {name for name, value in vars(request).items() if value is not None}
+        if given - {"resume", "max_minutes"}:
+            raise UsageError(
+                "--resume goes on with a search as it was begun; give --max-minutes alone"
+            )
         folder = _folder(request.resume, options.runs)
         state = session.load(folder)
         if request.max_minutes is not None:
