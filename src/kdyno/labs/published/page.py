@@ -37,7 +37,7 @@ from kdyno.labs.published.article import (
 )
 from kdyno.reading.checked import values_in
 from kdyno.report import figures, plain
-from kdyno.report.charts.vega import Spec, alone, filled, grid, heading
+from kdyno.report.charts.vega import Spec, alone, filled
 from kdyno.report.show.grid import Cell, Column, Grid, escaped
 from kdyno.report.show.grid import markdown as table
 from kdyno.store.verdict import Verdict
@@ -266,13 +266,9 @@ def pictures(articles: Sequence[Article], evidence: Evidence) -> dict[str, tuple
     }
 
 
-def _panel(name: str, **values: Any) -> Spec:
-    """The panel of charts.json with every text ``$key`` replaced by what is given for it."""
+def _chart(name: str, **values: Any) -> Spec:
+    """Of charts.json, with every text ``$key`` replaced by what is given for it."""
     return filled(values_in(Path(__file__).with_name("charts.json"))[name], **values)
-
-
-def _heading(text: str, more: str) -> Spec:
-    return heading(text, more, 15) | {"offset": 12}
 
 
 def _jobs(articles: Sequence[Article], evidence: Evidence) -> tuple[Spec, str] | None:
@@ -293,28 +289,22 @@ def _jobs(articles: Sequence[Article], evidence: Evidence) -> tuple[Spec, str] |
     for title, rows in panels.items():
         lines = list(dict.fromkeys(row["line"] for row in rows))
         jobs = sorted({row["jobs"] for row in rows})
-        specs.append(_panel("jobs", title=title, rows=rows, lines=lines, jobs=jobs))
+        specs.append(_chart("jobs of one", title=title, rows=rows, lines=lines, jobs=jobs))
         row = max(rows, key=lambda row: abs(math.log(row["at"])))
         way = "down" if row["at"] < 1.0 else "up"
         at = f"{row['line']} and {figures.count(row['jobs'], 'job')}"
         words.append(f"{title}: {way} to {row['at']:.2f} with {at}")
-    more = "one CPU with one job is 1; means of three as published, medians of today"
-    # Each panel has lines of its own, and so a legend of its own.
-    apart: Spec = {"resolve": {"scale": {"color": "independent", "size": "independent"}}}
-    spec = grid(specs, 2, _heading("Time of a compile by the number of jobs", more)) | apart
-    return spec, f"Time of a compile by jobs, one CPU with one job is 1. {'; '.join(words)}."
+    text = f"Time of a compile by jobs, one CPU with one job is 1. {'; '.join(words)}."
+    return _chart("jobs", panels=specs), text
 
 
 def _times(table: Table) -> Rows:
-    at, base = list(table.factors).index("jobs"), table.cells[table.baseline]["real_s"]
-    return [
-        {
-            "line": " ".join((*cell[:at], *cell[at + 1 :])),
-            "jobs": int(cell[at]),
-            "at": row["real_s"] / base,
-        }
-        for cell, row in table.cells.items()
-    ]
+    rows, base = [], table.cells[table.baseline]["real_s"]
+    for cell, row in table.cells.items():
+        levels = dict(zip(table.factors, cell, strict=True))
+        jobs = int(levels.pop("jobs"))
+        rows.append({"line": " ".join(levels.values()), "jobs": jobs, "at": row["real_s"] / base})
+    return rows
 
 
 def _times_today(verdict: Verdict | None) -> dict[str, Rows]:
@@ -343,27 +333,20 @@ def _sizes(evidence: Evidence) -> tuple[Spec, str] | None:
     for bench in (file.value for file in evidence.files.get(results.KIND, ())):
         if not {"orig", "saito-oikawa"} <= set(bench.ns):
             continue
-        rows: Rows = []
-        for own in bench.loads:
-            if (own.mode, own.level, own.alignment) == ("fixed", "L1", "aligned"):
-                effect = results.against(bench, "saito-oikawa", "orig", own)
-                if effect.ratio is not None:
-                    ends = {"low": effect.lo, "high": effect.hi}
-                    rows.append({"bytes": own.most, "at": effect.ratio, **ends})
+        rows: Rows = [
+            {"bytes": load.most, "at": effect.ratio, "low": effect.lo, "high": effect.hi}
+            for load in results.curve(bench, ("L1", "fixed", "aligned"))
+            if (effect := results.against(bench, "saito-oikawa", "orig", load)).ratio is not None
+        ]
         if len(rows) < 3:
             continue
-        title = _heading(
-            "The published SIMD memcpy against the kernel's loop",
-            f"{plain.short(bench.cpu)}; below the dashed line the published routine is quicker",
-        )
+        more = f"{plain.short(bench.cpu)}; below the dashed line the published routine is quicker"
         ticks = list(range(512, rows[-1]["bytes"] + 1, 512))
-        extremes = ", ".join(
-            f"{row['at']:.2f} at {row['bytes']} bytes" for row in (rows[0], rows[-1])
-        )
+        ends = ", ".join(f"{row['at']:.2f} at {row['bytes']} bytes" for row in (rows[0], rows[-1]))
         first = next((row["bytes"] for row in rows if row["at"] < 1), None)
         crossing = f"; below 1 from {first} bytes" if first else ""
-        spec = _panel("sizes", title=title, rows=rows, ticks=ticks)
-        return spec, f"Time of the published routine ÷ the kernel's own loop: {extremes}{crossing}."
+        spec = _chart("sizes", more=more, rows=rows, ticks=ticks)
+        return spec, f"Time of the published routine ÷ the kernel's own loop: {ends}{crossing}."
     return None
 
 
