@@ -15,11 +15,8 @@ from kdyno.experiment.loader import apply
 from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import FILE, Engine, Settings, settings
 from kdyno.fleet.waves import Controller, Place, Record, Union, build, label_of
-from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Question
 from kdyno.machines.kinds import KINDS
-from kdyno.measure.execution import Listener, Options, manifest_of
-from kdyno.report.sentence import worded
+from kdyno.measure.execution import Listener, Options, judged, manifest_of
 from kdyno.store.run import Run, RunWriter, create_run, write_run
 from kdyno.store.verdict import Verdict
 from kdyno.verbs.options import where
@@ -98,11 +95,7 @@ def _executed(
             raise
         union.save()
         union.save_images(map(place.shard, place.numbers()))
-        verdict = verdict_of(run, Question.of(union.manifest), stopped)
-        verdict = worded(verdict, union.manifest)
-        # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
-        writer.save_verdict(verdict)
-        union.save(state="failed" if stopped.endswith("failed") else "finished", stopped=stopped)
+        verdict = judged(writer, union.manifest, stopped)
     place.remove()
     return run, verdict
 

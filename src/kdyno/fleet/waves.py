@@ -26,7 +26,7 @@ from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import LATE_S, PYTHON, Engine, Job, Settings
 from kdyno.judge.judging import look
 from kdyno.judge.pairs import Question
-from kdyno.measure.loop import Key, Status, left_s
+from kdyno.measure.loop import Key, Status, ended, left_s
 from kdyno.reading.checked import FromTool
 from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect
@@ -486,11 +486,6 @@ class Controller:
     def _why_stop(self) -> str:
         measure, manifest = self.experiment.measure, self.union.manifest
         blocks = len(self.union.blocks)
-        compared = [name for name in manifest.images if name != manifest.baseline]
-        if manifest.baseline in manifest.failed:
-            return "the baseline failed"
-        if compared and all(name in manifest.failed for name in compared):
-            return "every other variant failed"
         if blocks >= self._looked + max(stopping.LOOK_EVERY, self._looked // _MORE):
             self._looked = blocks
             # Blocks come several at once: the look is that of the last one that was due.
@@ -500,10 +495,8 @@ class Controller:
             self._effects, self._progress = look(
                 self.union.samples, question, failed, due, measure.precision, measure.min_boots
             )
-        if self._progress is not None and self._progress.enough:
-            return "precision reached"
-        if blocks >= measure.max_boots:
-            return f"max_boots = {measure.max_boots} reached"
+        if why := ended(measure, manifest, manifest.images, blocks, self._progress):
+            return why
         limit = measure.max_minutes
         if limit is not None and blocks and self._spent_s() >= 60 * limit:
             return f"max_minutes = {limit:g} reached"

@@ -276,24 +276,26 @@ def _measure(
         ticks = ticks_of(bench.images, bench.jobs)
         manifest = probed(manifest, ticks, bench.machine.emulator)
         manifest = manifest.model_copy(update={"cases": bench.infos})
-    question = Question.of(manifest)
-    loop = Loop(bench, question, writer, manifest, options.listener.measuring, past)
-
-    def end(state: str, stopped: str) -> None:
-        update = {"state": state, "stopped": stopped}
-        writer.save_manifest(loop.manifest.model_copy(update=update))
-
+    loop = Loop(bench, Question.of(manifest), writer, manifest, options.listener.measuring, past)
     try:
         stopped = loop.run()
     except BaseException as problem:
+        update = {"state": "interrupted", "stopped": interruption(problem)}
         with suppress(ToolError):  # the first problem is the one to report
-            end("interrupted", interruption(problem))
+            writer.save_manifest(loop.manifest.model_copy(update=update))
         raise
-    verdict = _worded(_verdict_of(writer.run, question, stopped), loop.manifest)
+    return writer.run, judged(writer, loop.manifest, stopped)
+
+
+def judged(writer: RunWriter, manifest: Manifest, stopped: str) -> Verdict:
+    """The verdict of a run that has ended, and why; both are on disk."""
+    verdict = _verdict_of(writer.run, Question.of(manifest), stopped)
+    verdict = _worded(verdict, manifest)
     # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
     writer.save_verdict(verdict)
-    end("failed" if stopped.endswith("failed") else "finished", stopped)
-    return writer.run, verdict
+    state = "failed" if stopped.endswith("failed") else "finished"
+    writer.save_manifest(manifest.model_copy(update={"state": state, "stopped": stopped}))
+    return verdict
 
 
 # What a manifest says, so that a run can be judged without its experiment.

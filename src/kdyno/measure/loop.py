@@ -11,7 +11,7 @@ import math
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -127,6 +127,25 @@ class Status:
     elapsed_s: float
     left_s: float | None
     failures: tuple[str, ...]
+
+
+def ended(
+    measure: Measure,
+    manifest: Manifest,
+    variants: Iterable[str],
+    block: int,
+    progress: stopping.Progress | None,
+) -> str:
+    """Why there is no block ``block``, whatever the time; empty: there is one. variants: those that
+    it would boot, given up or not."""
+    compared = [name for name in variants if name != manifest.baseline]
+    if manifest.baseline in manifest.failed:
+        return "the baseline failed"
+    if compared and all(name in manifest.failed for name in compared):
+        return "every other variant failed"
+    if progress is not None and progress.enough:
+        return "precision reached"
+    return f"max_boots = {measure.max_boots} reached" if block >= measure.max_boots else ""
 
 
 def left_s(
@@ -294,15 +313,8 @@ class Loop:
 
     def _why_stop(self, block: int) -> str:
         measure = self.bench.experiment.measure
-        alive = [name for name in self._names() if name != self.question.baseline]
-        if not self._alive(self.question.baseline):
-            return "the baseline failed"
-        if not alive and len(self.bench.variants) > 1:
-            return "every other variant failed"
-        if self._progress is not None and self._progress.enough:
-            return "precision reached"
-        if block >= measure.max_boots:
-            return f"max_boots = {measure.max_boots} reached"
+        if why := ended(measure, self.manifest, self.bench.variants, block, self._progress):
+            return why
         limit = measure.max_minutes
         # A block that would end beyond the limit is not begun, but for the last ones without which
         # nothing of the run has an interval.
