@@ -137,10 +137,6 @@ class Wanted:
     limit: int | None = None
     """The newest so many."""
 
-    @property
-    def filters(self) -> bool:
-        return any((self.experiment, self.case, self.kernel, self.cpu))
-
 
 def _numbers(wanted: Wanted) -> Any:
     """The numbers of the runs."""
