@@ -43,7 +43,7 @@ def bench(
     variants: Sequence[str] = ("stock", "mine", "other"),
     cases: Sequence[Case] = (PIPE,),
     faults: Mapping[str, Mapping[int, Fault]] | None = None,
-    lacking: tuple[str, ...] = (),
+    lacking: Mapping[str, str] | None = None,
     **measure: object,
 ) -> Bench:
     given: dict[str, Any] = {"max_boots": 8, "precision": 1e-9, "seed": 7, **measure}
@@ -65,7 +65,7 @@ def bench(
         cases=tuple(cases),
         jobs=tuple(CaseJob(case.suite, case.name, case.bench, seconds=0.05) for case in cases),
         placement=place(1),
-        equipment=Equipment(lacking=lacking),
+        equipment=Equipment(lacking or {}),
     )
 
 

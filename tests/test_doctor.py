@@ -194,18 +194,18 @@ def test_without_any_program_every_such_case_says_what_installs_it(
     cases = [case for suite in suites.values() for case in suite.cases if case.program]
     pipe, web = find(suites, "unixbench").case("pipe"), suites["apachebench"].cases[0]
     lacking = equip([*cases, pipe], tmp_path / "programs", tmp_path, tmp_path, None, print).lacking
-    assert lacking[-1] == ""
-    for case, why in zip(cases, lacking, strict=False):
+    assert f"{pipe.suite}/pipe" not in lacking
+    for case in cases:
+        why = lacking[f"{case.suite}/{case.name}"]
         assert why.endswith(f"not installed: apt-get install {case.install}"), case
-    message = {case.suite: why for case, why in zip(cases, lacking, strict=False)}
-    assert message["fio"] == "fio is not installed: apt-get install fio"
-    assert message["apachebench"] == (
+    assert lacking["fio/read-4k"] == "fio is not installed: apt-get install fio"
+    assert lacking[f"apachebench/{web.name}"] == (
         "apache2 or httpd, ab, awk are not installed: apt-get install apache2-bin apache2-utils"
     )
     for name in ("httpd", "ab", "awk"):  # either name of a program is enough
         (tmp_path / name).touch(0o755)
     result = equip([web, pipe], tmp_path / "programs", None, tmp_path, None, lambda _text: None)
-    assert result.lacking == ("", "")
+    assert result.lacking == {}
 
 
 def test_set_up_installs_what_tests_and_suites_need() -> None:

@@ -243,7 +243,7 @@ def test_an_error_or_a_skip_of_a_case_is_no_failed_boot(tmp_path: Path, way: str
     assert set(data.scores["s", "pipe", "mine"]) == {1}
     assert set(data.scores["s", "pipe2", "mine"]) == {0, 1}
     assert data.missing["s", "pipe", "mine"] == {"error: made to fail": 1}
-    setup = usual(cases=(PIPE, PIPE_TOO), lacking=("no fio", ""), max_boots=2)
+    setup = usual(cases=(PIPE, PIPE_TOO), lacking={"s/pipe": "no fio"}, max_boots=2)
     for boot in boots_of(measured(setup, tmp_path / "lacking", way)[0]):
         assert [sample.status for sample in boot.samples] == ["skip", "ok"]
 

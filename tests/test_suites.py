@@ -360,12 +360,11 @@ def test_a_missing_program_is_a_skip_with_what_installs_it(case: Case, tmp_path:
     half = replace(case, name="half", needs=("{programs}/fft", "no-such-program"), install="")
     own = replace(case, name="tree", needs=("sh",), tree=True)
     bench = equip([there, gone, half, own], tmp_path / "guest", None, tmp_path, None, print)
-    assert bench.lacking == (
-        "",
+    assert list(bench.lacking.values()) == [
         "no-such-program is not installed: apt-get install rt-tests",
         "fft, no-such-program are not installed",
         'it compiles a kernel source: give [kernel] source = "debian:linux-source-7.3"',
-    )
+    ]
     with pytest.raises(ToolError, match="no case can run here: no-such-program is not installed"):
         equip([gone], tmp_path / "guest", None, tmp_path, None, print)
 
@@ -380,7 +379,7 @@ def test_samples_of_a_boot_with_a_skip_a_figure_and_errors(case: Case) -> None:
         sample(1, "Time: nan"),
         record.CaseError(2, "not done after its time limit of 60 s"),
     )
-    samples = samples_of(cases, Transcript(4, results=results), ("not installed", "", "", "", ""))
+    samples = samples_of(cases, Transcript(4, results=results), {"mine/gone": "not installed"})
     assert [(sample.case, sample.status, sample.score) for sample in samples] == [
         ("gone", "skip", None), ("good", "ok", 3.0), ("bad", "error", None), ("hung", "error", None),
     ]  # fmt: skip

@@ -60,8 +60,8 @@ _PROGRAMS = "{programs}/"
 class Equipment:
     """What the cases of a run need beside a kernel; the same for every boot of a run."""
 
-    lacking: tuple[str, ...] = ()
-    """For each case why it cannot run on this machine; empty where it can."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """suite/case → why it cannot run on this machine."""
     shared: tuple[tuple[Path, str], ...] = ()
     """(folder, name): what a machine shows its cases, read-only."""
     disk_bytes: int = 0
@@ -102,9 +102,8 @@ class Bench:
     @property
     def runnable_cases(self) -> list[tuple[Case, CaseJob]]:
         """Those that can run on this machine, with their jobs."""
-        lacking = self.equipment.lacking or ("",) * len(self.jobs)
-        every = zip(self.cases, self.jobs, lacking, strict=True)
-        return [(case, job) for case, job, why in every if not why]
+        every = zip(self.cases, self.jobs, strict=True)
+        return [(case, job) for case, job in every if _name(case) not in self.equipment.lacking]
 
     @property
     def runnable(self) -> tuple[CaseJob, ...]:
@@ -123,9 +122,12 @@ class Bench:
     def without(self, settled: Collection[tuple[str, str]]) -> Bench:
         """The same less the cases that need no more boots, by (suite, case)."""
         kept = [(case.suite, case.name) not in settled for case in self.cases]
-        equipment = replace(self.equipment, lacking=tuple(compress(self.equipment.lacking, kept)))
         cases, jobs = tuple(compress(self.cases, kept)), tuple(compress(self.jobs, kept))
-        return replace(self, cases=cases, jobs=jobs, equipment=equipment)
+        return replace(self, cases=cases, jobs=jobs)
+
+
+def _name(case: Case) -> str:
+    return f"{case.suite}/{case.name}"
 
 
 def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
@@ -246,7 +248,7 @@ def _undecided(experiment: Experiment, cases: Sequence[Case]) -> list[str]:
         names[_COPIES] = ["memory routines"]
     for case in cases:
         if why := why_uncounted(case):
-            names.setdefault(why, []).append(f"{case.suite}/{case.name}")
+            names.setdefault(why, []).append(_name(case))
     return [
         ", ".join(own[:_MOST_NAMED])
         + (f" and {len(own) - _MOST_NAMED} more" if len(own) > _MOST_NAMED else "")
@@ -310,10 +312,9 @@ def check_cases(
     # A source that is not fetched yet will be.
     source = any(variant.source for variant in experiment.variants)
     tree = tree_of(experiment, recipes) or (Path("/") if source else None)
-    cases = cases_of(experiment, suites)
-    lacking = _lacking(cases, programs_folder(guest_program(cache, 64)), tree)
-    every = zip(cases, lacking, strict=True)
-    return tuple(f"{case.suite}/{case.name} cannot run here: {why}" for case, why in every if why)
+    programs = programs_folder(guest_program(cache, 64))
+    lacking = _lacking(cases_of(experiment, suites), programs, tree)
+    return tuple(f"{name} cannot run here: {why}" for name, why in lacking.items())
 
 
 def tree_of(experiment: Experiment, recipes: Recipes) -> Path | None:
@@ -343,7 +344,7 @@ def equip(
     shared = [(programs, "programs")] if used else []
     if tree is not None and any(case.tree for case in cases):
         shared.append((tree, "tree"))
-    runnable = [case for case, why in zip(cases, lacking, strict=True) if not why]
+    runnable = [case for case in cases if _name(case) not in lacking]
     first = next((case for case in runnable if case.prepare), None)
     if first is not None and places is not None:
         shared.append((_prepared(first, tuple(shared), places, cache, notify), "prepared"))
@@ -353,24 +354,22 @@ def equip(
 
 def _lacking(
     cases: Sequence[Case], programs: Path, tree: Path | None, root: Path | None = Path("/")
-) -> tuple[str, ...]:
-    """For each case why it cannot run on this machine; empty where it can. ToolError when not one
-    can."""
-    reasons = []
+) -> dict[str, str]:
+    """suite/case → why it cannot run on this machine. ToolError when not one can."""
+    reasons: dict[str, str] = {}
     for case in cases:
         needs = [need for need in case.needs if not _exists(need, programs, root)]
         if needs:
             names = ", ".join(each.removeprefix(_PROGRAMS).replace("|", " or ") for each in needs)
             how = f": apt-get install {case.install}" if case.install else ""
-            reasons.append(f"{names} {'is' if len(needs) == 1 else 'are'} not installed{how}")
+            be = "is" if len(needs) == 1 else "are"
+            reasons[_name(case)] = f"{names} {be} not installed{how}"
         elif case.tree and tree is None:
             source = '[kernel] source = "debian:linux-source-7.3"'
-            reasons.append(f"it compiles a kernel source: give {source}")
-        else:
-            reasons.append("")
-    if cases and all(reasons):
-        raise ToolError(f"no case can run here: {'; '.join(dict.fromkeys(reasons))}")
-    return tuple(reasons)
+            reasons[_name(case)] = f"it compiles a kernel source: give {source}"
+    if cases and all(_name(case) in reasons for case in cases):
+        raise ToolError(f"no case can run here: {'; '.join(dict.fromkeys(reasons.values()))}")
+    return reasons
 
 
 def _exists(need: str, programs: Path, root: Path | None) -> bool:

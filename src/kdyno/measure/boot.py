@@ -50,17 +50,17 @@ class Rounds:
 def samples_of(
     cases: Sequence[Case],
     transcript: Transcript,
-    lacking: Sequence[str] = (),
+    lacking: Mapping[str, str] | None = None,
     rounds: Mapping[int, Rounds] | None = None,
 ) -> tuple[Sample, ...]:
     """A score, or why there is none, for every case that was begun or cannot run here. ``lacking``:
-    for each case why it was left out of the job; empty where it was not. ``rounds``: of cases that
-    took turns, by their place in the job."""
+    suite/case → why it was left out of the job. ``rounds``: of cases that took turns, by their
+    place in the job."""
     samples = []
     number = 0
-    for case, missing in zip(cases, lacking or [""] * len(cases), strict=True):
+    for case in cases:
         none = partial(Sample, suite=case.suite, case=case.name)
-        if missing:
+        if missing := (lacking or {}).get(f"{case.suite}/{case.name}"):
             samples.append(none(status="skip", text=missing))
             continue
         result, own = transcript.result(number), (rounds or {}).get(number)
