@@ -11,7 +11,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -36,15 +36,15 @@ _SLOWEST = 20.0
 """A variant, or a kernel that counts its own calls, may take so many times as long."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rounds:
     """What one guest did of a case, round by round."""
 
     way: Literal["turns", "frozen"]
-    turns: tuple[tuple[int, int], ...]
+    turns: list[tuple[int, int]] = field(default_factory=list)
     """(operations, ns). The same index in every guest of a group is the same round."""
-    cpu_ns: tuple[int, ...] = ()
-    """Of each turn, where the host knows it."""
+    cpu_ns: list[int] = field(default_factory=list)
+    """Of each turn; 0 where the host does not know it."""
 
 
 def samples_of(
@@ -68,8 +68,9 @@ def samples_of(
         if isinstance(result, record.Sample):
             samples.append(_sample(case, result, result.reps))
         elif isinstance(result, record.Done) and own is not None and own.turns:
-            update = {"interleave": own.way, "cpu_ns": own.cpu_ns if any(own.cpu_ns) else ()}
-            samples.append(_sample(case, result, own.turns).model_copy(update=update))
+            cpu_ns = tuple(own.cpu_ns) if any(own.cpu_ns) else ()
+            update = {"interleave": own.way, "cpu_ns": cpu_ns}
+            samples.append(_sample(case, result, tuple(own.turns)).model_copy(update=update))
         elif isinstance(result, record.Done):
             samples.append(none(status="error", text="not one of its turns was answered"))
         elif result is not None:  # a case that was never begun has none; the boot says why

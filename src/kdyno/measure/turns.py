@@ -342,22 +342,20 @@ def _take_rounds(
         count, warm = min(MOST, max(LEAST, count)), _WARM
         count += -count % len(ready)  # each as often at every position
     by_name = {member.name: member for member in ready}
-    reps: dict[str, list[tuple[int, int]]] = {name: [] for name in by_name}
-    cpu_ns: dict[str, list[int]] = {name: [] for name in by_name}
-    rounds = islice(orders(f"{seed}:turns", sorted(by_name)), count + warm)
-    for number, order in enumerate(rounds):
+    rounds = {name: Rounds("frozen" if size.frozen else "turns") for name in by_name}
+    every = islice(orders(f"{seed}:turns", sorted(by_name)), count + warm)
+    for number, order in enumerate(every):
         present = [by_name[name] for name in order if by_name[name].ready]
         took = frozen_turns(present, size) if size.frozen else turns(present, size)
         for name, ns in took.items() if number >= warm else ():
-            reps[name].append((size.operations * size.work, ns))
-            cpu_ns[name].append(by_name[name].cpu_ns)
+            rounds[name].turns.append((size.operations * size.work, ns))
+            rounds[name].cpu_ns.append(by_name[name].cpu_ns)
             by_name[name].ran_s += ns / 1e9
         if not any(member.ready and not member.lost for member in ready):
             break
     for member in ready:
         if member.ready:
-            own = tuple(reps[member.name]), tuple(cpu_ns[member.name])
-            member.rounds[index] = Rounds("frozen" if size.frozen else "turns", *own)
+            member.rounds[index] = rounds[member.name]
 
 
 # A group.
