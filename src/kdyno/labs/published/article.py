@@ -36,11 +36,7 @@ Cell = tuple[str, ...]
 """One level of each factor."""
 
 
-def _text(value: object) -> object:
-    return str(value) if type(value) in (int, float) else value
-
-
-Level = Annotated[str, BeforeValidator(_text)]
+Level = Annotated[str, Field(strict=False, coerce_numbers_to_str=True)]
 """As the article prints it; numbers are taken as text."""
 Levels = Annotated[
     list[Level], BeforeValidator(lambda value: value if isinstance(value, list) else [value])
