@@ -5,13 +5,15 @@ of figures that it gives for what is asked."""
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from jinja2 import Environment, StrictUndefined
 from pydantic import Field
 
 from kdyno.errors import UsageError
@@ -187,47 +189,37 @@ def of_run(run: Run) -> tuple[Manifest, OfRun]:
     return manifest, OfRun(source, manifest.baseline, verdict, profiles)
 
 
+@cache
+def _file_sources() -> dict[str, dict[str, str]]:
+    """Kind of file → what is said of it, by the fields of a Source; templates."""
+    return tomllib.loads(Path(__file__).with_name("sources.toml").read_text(encoding="utf-8"))
+
+
 def of_file(path: Path) -> tuple[str, OfFile]:
     """(its kind, what it says). UsageError for a file of another kind, or that is no result."""
     data, origin = content(path, _MOST_BYTES, "result"), str(path)
-    value: Any
     try:
         whole = values(data)
     except ValueError as problem:
         raise UsageError(f"{path}: neither a run's folder nor JSON ({problem})") from None
     kind = whole.get("kind") if isinstance(whole, dict) else None
-    user, uml = "user space, on", "User Mode Linux"
-    if kind == results.KIND:
-        value = results.parse_bench(data, origin)
-        command = "kdyno lab memcpy bench" + " --paper" * (value.plan == "paper")
-        where, day = f"{user} {plain.short(value.cpu)}", value.created
-        about = ("memcpy bench", where, day[:10], f"{value.blocks} blocks of every size", command)
-    elif kind == distribution.KIND:
-        value = distribution.parse_distribution(data, origin)
-        extent = f"{value.calls / 1e6:.1f} million copies counted"
-        where, command = f"{uml}: {plain.short(value.source)}", "kdyno lab memcpy histogram"
-        about = ("memcpy histogram", where, "", extent, command)
-    elif kind == SURVEY:
-        way = f"`{_COMMANDS[SURVEY]}` writes such files"
-        value = check_json(Survey, data, origin, SURVEY, way)
-        flags = " ".join(f"--flags {plain.short(side.flags)}" for side in value.sides)
-        where = f"Linux {plain.short(value.version)} for {uml}, {plain.short(value.compiler)}"
-        extent, command = (
-            "every loop of the kernel, as the compiler tells it",
-            "kdyno lab vectorize",
-        )
-        about = ("vectorize", where, "", extent, f"{command} {flags}")
-    elif kind == FORMS:
-        way = f"`{_COMMANDS[FORMS]}` writes such files"
-        value = check_json(Forms, data, origin, FORMS, way)
-        where, day = f"{user} {plain.short(value.cpu)}", value.created[:10]
-        extent, command = "medians of repeated calls; no interval", _COMMANDS[FORMS]
-        about = ("simd_candidates", where, day, extent, command.removesuffix(" --json FILE"))
-    else:
-        names = ", ".join(_COMMANDS)
+    if not isinstance(kind, str) or kind not in _file_sources():
+        names = ", ".join(_file_sources())
         what = f'"kind" is {str(kind)[:60]!r}; files are taken of the kinds {names}'
         raise UsageError(f"{path}: {what}")
-    return str(kind), OfFile(Source(*about), value)
+    words = dict(_file_sources()[kind])
+    way = f"`{words.pop('writer')}` writes such files"
+    value: Any
+    if kind == results.KIND:
+        value = results.parse_bench(data, origin)
+    elif kind == distribution.KIND:
+        value = distribution.parse_distribution(data, origin)
+    else:
+        value = check_json(Survey if kind == SURVEY else Forms, data, origin, kind, way)
+    environment = Environment(undefined=StrictUndefined)
+    environment.filters["short"] = plain.short
+    fields = {key: environment.from_string(text).render(file=value) for key, text in words.items()}
+    return kind, OfFile(Source(**fields), value)
 
 
 @dataclass(frozen=True)
@@ -275,20 +267,12 @@ def answer(ask: Ask, evidence: Evidence) -> Answer:
     name = plain.short(ask.run)
     needs = f"a run of `experiments/{name}.toml`"
     if kind:
-        needs = f"`{_COMMANDS[kind]}`"
+        needs = f"`{_file_sources()[kind]['writer']}`"
     elif not (data_root() / "experiments" / f"{ask.run}.toml").is_file():
         needs = f"an experiment `{name}`, which kdyno does not have yet"
     elif ask.what in ("profile", "share"):
         needs = f"`kdyno profile experiments/{name}.toml`"
     return Answer(ask, None, needs=needs)
-
-
-_COMMANDS = {
-    results.KIND: "kdyno lab memcpy bench --paper --json FILE",
-    distribution.KIND: "kdyno lab memcpy histogram -o FILE.json",
-    SURVEY: "kdyno lab vectorize --flags sse2 --flags avx2 --flags avx512 --json FILE",
-    FORMS: "python -m benchmarks.simd_candidates --json FILE",
-}
 
 
 def _judged(ask: Ask, run: OfRun) -> list[Row]:
@@ -300,12 +284,10 @@ def _judged(ask: Ask, run: OfRun) -> list[Row]:
         fits = ask.fits(case=effect.case, variant=effect.variant) and effect.ratio is not None
         if effect.suite == ask.suite and fits and effect.variant != verdict.copy_of_baseline:
             name = effect.case + CONTROL * effect.control
-            compared = f"{effect.variant} ÷ {run.baseline}"
-            rows.append(_row(name, compared, effect.unit, effect.better, effect, effect.exact))
+            rows.append(_row(name, f"{effect.variant} ÷ {run.baseline}", effect))
     for group in verdict.groups if ask.what == "group" else ():
         if group.suite == ask.suite and ask.fits(case=group.group, variant=group.variant):
-            compared = f"{group.variant} ÷ {run.baseline}"
-            rows.append(_row(group.group, compared, "of its items", "higher", group))
+            rows.append(_row(group.group, f"{group.variant} ÷ {run.baseline}", group))
     table = verdict.factors if ask.what == "factor" else None
     for row in table.effects if table else ():
         same = (row.suite, row.factor) == (ask.suite, ask.factor) and row.kind != "interaction"
@@ -313,19 +295,15 @@ def _judged(ask: Ask, run: OfRun) -> list[Row]:
         if same and fits and row.ratio is not None:
             at = f" at {row.other} {row.at}" if row.other else ""
             compared = f"{row.factor} {row.level} ÷ {row.reference}{at}"
-            rows.append(_row(row.case, compared, row.unit, row.better, row))
+            rows.append(_row(row.case, compared, row))
     return rows
 
 
-def _row(
-    what: str,
-    compared: str,
-    unit: str,
-    better: str,
-    effect: Effect | GroupEffect | FactorEffect,
-    exact: bool = False,
-) -> Row:
-    unit = f"{unit}, {LESS}" if better == "lower" else unit
+def _row(what: str, compared: str, effect: Effect | GroupEffect | FactorEffect) -> Row:
+    unit = "of its items"
+    if not isinstance(effect, GroupEffect):
+        unit = f"{effect.unit}, {LESS}" if effect.better == "lower" else effect.unit
+    exact = isinstance(effect, Effect) and effect.exact
     text = figures.exact(effect.ratio) if exact else figures.effect(effect.ratio)
     judged = (effect.ratio, effect.ci, exact, effect.verdict, effect.equivalent_too)
     return Row(plain.name(what), plain.name(compared), plain.name(unit), text, *judged)
@@ -425,7 +403,7 @@ def _copied(ask: Ask, copies: distribution.Distribution) -> list[Row]:
 def _formed(ask: Ask, forms: Forms) -> list[Row]:
     rows = []
     names = dict.fromkeys(form.candidate for form in forms.forms)
-    for job in (name for name in names if fnmatchcase(name, ask.job)):
+    for job in (name for name in names if ask.fits(job=name)):
         for size in ask.bytes:
             own = [form for form in forms.forms if (form.candidate, form.bytes) == (job, size)]
             scalar = [form.ns for form in own if form.form.startswith("scalar")]
