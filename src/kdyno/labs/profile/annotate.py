@@ -16,7 +16,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import Image
 from kdyno.kernels.installed import symbols as symbols_file
-from kdyno.labs.profile.counts import pairs
+from kdyno.labs.profile.counts import compared, pairs
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.measure.builder import check
 from kdyno.measure.execution import Options, built_of
@@ -153,12 +153,8 @@ def parts(functions: Sequence[Annotated]) -> Iterator[Part]:
     """A table for each case and variant: counts, differences, code."""
     for listing in functions:
         before, after = listing.before, listing.after
-        against = "" if before is after else f" − {plain.short(before.variant)}"
-        yield (
-            f"{plain.name(listing.function)} in {plain.name(before.suite)}/"
-            f"{plain.name(before.case)}: {plain.short(after.variant)}{against}, "
-            "executions an operation"
-        )
+        where = compared(before, after)
+        yield f"{plain.name(listing.function)} in {where}, executions an operation"
         rows: list[_Row] = [("", listing.total(0), listing.total(1), "sum")]
         for left, right in listing.rows:
             before_each = None if left is None else left.executions

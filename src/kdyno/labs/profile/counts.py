@@ -281,15 +281,19 @@ def pairs(kernels: Sequence[Counted]) -> Iterator[tuple[CaseCounts, CaseCounts]]
                 yield base[case.suite, case.case], case
 
 
+def compared(before: CaseCounts, after: CaseCounts) -> str:
+    """``unixbench/pipe: mine − stock``, or one kernel alone."""
+    against = "" if before is after else f" − {plain.short(before.variant)}"
+    return (
+        f"{plain.name(after.suite)}/{plain.name(after.case)}: {plain.short(after.variant)}{against}"
+    )
+
+
 def parts(kernels: Sequence[Counted], top: int) -> Iterator[terminal.Part]:
     """A table for each case and variant; of the baseline alone, where nothing is compared."""
     for before, after in pairs(kernels):
         alone = before is after
-        against = "" if alone else f" − {plain.short(before.variant)}"
-        yield (
-            f"{plain.name(after.suite)}/{plain.name(after.case)}: "
-            f"{plain.short(after.variant)}{against}, instructions of an operation"
-        )
+        yield f"{compared(before, after)}, instructions of an operation"
         rows = differences(before, after)
         if alone:
             rows.sort(key=lambda row: (-row.before, row.function))
@@ -315,11 +319,11 @@ def chains(before: CaseCounts, after: CaseCounts) -> list[tuple[float, Chain]]:
     ]
     changes = [change for change in changes if abs(change[0]) >= NOTHING and len(change[1]) > 1]
     changes.sort(key=lambda change: (-abs(change[0]), change[1]))
-    taken: dict[object, int] = {}
+    of_function: Counter[Function] = Counter()
     longest = []
     for more, chain in changes:
-        taken[chain[-1]] = taken.get(chain[-1], 0) + 1
-        if taken[chain[-1]] <= _CHAINS:
+        of_function[chain[-1]] += 1
+        if of_function[chain[-1]] <= _CHAINS:
             longest.append((more, chain))
     return longest
 
@@ -342,7 +346,6 @@ _ALONE = (*_COLUMNS[:2], replace(_COLUMNS[2], head="instructions"))
 
 def as_json(kernels: Sequence[Counted]) -> dict[str, Any]:
     """For programs: every function and chain of calls of every case in every kernel."""
-
     return {
         "schema": 1,
         "baseline": kernels[0].variant,
