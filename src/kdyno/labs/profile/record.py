@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,11 +57,6 @@ class ProfiledBoot:
     functions: Annotated[tuple[FunctionTime, ...], Field(max_length=FUNCTIONS_MOST)]
     __pydantic_config__ = AS_WRITTEN
 
-    @cached_property
-    def sampled_s(self) -> float:
-        """What the functions add up to."""
-        return sum(function.seconds for function in self.functions)
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -96,11 +92,9 @@ class Profile:
     @cached_property
     def names(self) -> tuple[tuple[Where, str], ...]:
         """Every (where, function), the one with most seconds first."""
-        total: dict[tuple[Where, str], float] = {}
-        for boot in self.boots:
-            for row in boot.functions:
-                key = (row.where, row.function)
-                total[key] = total.get(key, 0.0) + row.seconds
+        total: defaultdict[tuple[Where, str], float] = defaultdict(float)
+        for row in (row for boot in self.boots for row in boot.functions):
+            total[row.where, row.function] += row.seconds
         return tuple(sorted(total, key=lambda key: (-total[key], key)))
 
     def seconds(self, where: str, function: str) -> dict[int, float]:
@@ -132,10 +126,9 @@ class Profile:
     def _by_block(self) -> dict[int, dict[tuple[str, str], float]]:
         blocks: dict[int, dict[tuple[str, str], float]] = {}
         for boot in self.boots:
-            row = blocks.setdefault(boot.block, {})
+            row = blocks.setdefault(boot.block, defaultdict(float))
             for function in boot.functions:
-                key = (function.where, function.function)
-                row[key] = row.get(key, 0.0) + function.seconds
+                row[function.where, function.function] += function.seconds
         return blocks
 
 

@@ -4,6 +4,7 @@ flame graphs and viewers such as speedscope read."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -157,29 +158,21 @@ def flame_data(profile: Profile) -> list[Any]:
     """``[name, where, seconds, [children …]]``, children with most seconds first.
 
     ``where`` of a frame is that of what ran in it; of one with several kinds below, the largest."""
-    root: dict[str, Any] = _node("all")
-    for stack in stacks_of(profile):
-        node = root
-        _count(node, stack.where, stack.seconds)
-        for frame in stack.frames[:_DEEPEST]:
-            node = node["below"].setdefault(frame, _node(frame))
-            _count(node, stack.where, stack.seconds)
-    return _shape(root, SMALLEST * root["seconds"])
+    stacks = stacks_of(profile)
+    return _frame("all", stacks, 0, SMALLEST * sum(stack.seconds for stack in stacks))
 
 
-def _node(name: str) -> dict[str, Any]:
-    return {"name": name, "seconds": 0.0, "kinds": {}, "below": {}}
-
-
-def _count(node: dict[str, Any], where: str, seconds: float) -> None:
-    node["seconds"] += seconds
-    node["kinds"][where] = node["kinds"].get(where, 0.0) + seconds
-
-
-def _shape(node: dict[str, Any], smallest: float) -> list[Any]:
-    large = [child for child in node["below"].values() if child["seconds"] >= smallest > 0]
-    large.sort(key=lambda child: (-child["seconds"], child["name"]))
-    kinds = node["kinds"]
-    where = max(kinds, key=lambda kind: (kinds[kind], kind)) if kinds else ""
-    below = [_shape(child, smallest) for child in large]
-    return [node["name"], where, round(node["seconds"], 6), below]
+def _frame(name: str, stacks: Sequence[Stack], depth: int, smallest: float) -> list[Any]:
+    """A frame that all these stacks have, and those that stand below it there."""
+    kinds: defaultdict[str, float] = defaultdict(float)
+    below: defaultdict[str, list[Stack]] = defaultdict(list)
+    for stack in stacks:
+        kinds[stack.where] += stack.seconds
+        if depth < min(len(stack.frames), _DEEPEST):
+            below[stack.frames[depth]].append(stack)
+    seconds = {frame: sum(stack.seconds for stack in own) for frame, own in below.items()}
+    large = [frame for frame in below if seconds[frame] >= smallest > 0]
+    large.sort(key=lambda frame: (-seconds[frame], frame))
+    where = max(kinds, key=lambda kind: (kinds[kind], kind), default="")
+    whole = round(sum(stack.seconds for stack in stacks), 6)
+    return [name, where, whole, [_frame(each, below[each], depth + 1, smallest) for each in large]]
