@@ -140,3 +140,12 @@ def test_over_another_good_commit_it_is_another_patch(tmp_path: Path) -> None:
     keys = [points.with_keys(place, last, good.commit, tmp_path).keys for good in (first, second)]
     texts = [Path(each["patches"][0]).read_text() for each in keys]
     assert ["two.c" in text for text in texts] == [True, False]
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_a_patch_is_the_same_whatever_a_repository_is_set_to(tmp_path: Path) -> None:
+    place = scripted(tmp_path / "linux", "one", "two", "$config diff.noprefix true")
+    first, last = points.commits(place, "main~1", "main")
+    (patch,) = points.with_keys(place, last, first.commit, tmp_path).keys["patches"]
+    assert "+++ b/two.c" in Path(patch).read_text()
+    assert "--- a/two.c" in points.reverted(place, last, tmp_path).read_text()

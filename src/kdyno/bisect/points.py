@@ -28,7 +28,7 @@ from kdyno.kernels.sources.git import OPEN, SHORT, commit_of, first_parents, mer
 from kdyno.kernels.sources.tree import Tree
 from kdyno.sandbox import confined
 
-_DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
+_DIFF = ("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
 _MOST_FILES = 250
 """Files of a patch over the good tree; beyond, a commit is unpacked as a tree of its own."""
 _MOST_BYTES = 8_000_000
