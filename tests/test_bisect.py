@@ -336,7 +336,11 @@ def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> No
     assert [file.name for file in of_files] == ["good", *"12345678"]
     of_files = points.patched(of_files, good.path, bad.path, tmp_path / "patches")
     names = [name for name in names if name not in ("lib/link.h", "logo.bin")]
-    assert [file.title for file in of_files] == [first.title, *names, "files that are no text"]
+    assert [file.title for file in of_files] == [
+        first.title,
+        *names,
+        "files that no patch is laid for",
+    ]
     assert of_files[-1].files == ("lib/link.h", "logo.bin")
     last = Range(of_files, "file").keys(of_files[-2])
     assert last["source"] == "kernel.org:7.3.4" and len(last["patches"]) == len(names)

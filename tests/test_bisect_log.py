@@ -22,7 +22,7 @@ from kdyno.store.run import Run
 
 def scripted(folder: Path, *steps: str) -> Path:
     """A repository: each step is a commit's title, or words of git after a ``$``."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
 
     def git(*words: str) -> None:
         name = ["-c", "user.name=A", "-c", "user.email=a@localhost"]
@@ -149,3 +149,60 @@ def test_a_patch_is_the_same_whatever_a_repository_is_set_to(tmp_path: Path) -> 
     (patch,) = points.with_keys(place, last, first.commit, tmp_path).keys["patches"]
     assert "+++ b/two.c" in Path(patch).read_text()
     assert "--- a/two.c" in points.reverted(place, last, tmp_path).read_text()
+
+
+def lay(folder: Path, *names: str) -> None:
+    """Empty where the name ends in .h."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("" if name.endswith(".h") else "one\n")
+
+
+ODD = [
+    ((), ("a b.h",)),
+    ((), ("a b.c",)),
+    (("q\t.c",), ()),
+    (("x",), ("x/y.c",)),
+    (("x/y.c",), ("x",)),
+]
+"""Files that go away, and that are new."""
+
+
+@pytest.mark.needs("git", "sandbox")
+@pytest.mark.parametrize(("old", "new"), ODD)
+def test_a_commit_of_which_no_patch_can_be_laid_is_a_tree_of_its_own(
+    tmp_path: Path, old: tuple[str, ...], new: tuple[str, ...]
+) -> None:
+    place = scripted(tmp_path / "linux", "one")
+    lay(place, *old)
+    scripted(place, "good")
+    for name in old:
+        (place / name).unlink()
+    for file in filter(Path.is_dir, place.glob("x")):
+        file.rmdir()
+    lay(place, *new)
+    scripted(place, "bad")
+    good, bad = points.commits(place, "main~1", "main")
+    keys = points.with_keys(place, bad, good.commit, tmp_path).keys
+    assert keys == {"source": f"git:{place}#{bad.commit}"}
+
+
+@pytest.mark.parametrize(("old", "new"), [*ODD, (("e.h",), ())])
+def test_a_file_of_a_release_for_which_no_patch_can_be_laid_is_none_that_is_searched(
+    tmp_path: Path, old: tuple[str, ...], new: tuple[str, ...]
+) -> None:
+    lay(tmp_path / "good", "z.c", *old)
+    lay(tmp_path / "bad", "z.c", *new)
+    (tmp_path / "bad" / "z.c").write_text("two\n")
+    files = [Point("0", "good", {}), *(Point(name, name, {}) for name in ("z.c", *old, *new))]
+    own = points.patched(files, tmp_path / "good", tmp_path / "bad", tmp_path / "patches")
+    assert [point.title for point in own[1:]] == ["z.c", "files that no patch is laid for"]
+    assert own[-1].files == (*old, *new)
+
+
+def test_what_is_behind_a_link_to_a_folder_is_not_changed_through_it(tmp_path: Path) -> None:
+    lay(tmp_path / "good", "real/y.c")
+    (tmp_path / "good" / "link").symlink_to("real")
+    lay(tmp_path / "bad", "link/y.c")
+    (tmp_path / "bad" / "link" / "y.c").write_text("two\n")
+    assert points.file_patch(tmp_path / "good", tmp_path / "bad", "link/y.c") == b""

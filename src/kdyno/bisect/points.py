@@ -29,15 +29,18 @@ from kdyno.kernels.sources.tree import Tree
 from kdyno.sandbox import confined
 
 _DIFF = ("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
+"""Not ``diff``, for which a repository's settings may change the prefixes of names."""
 _MOST_FILES = 250
 """Files of a patch over the good tree; beyond, a commit is unpacked as a tree of its own."""
 _MOST_BYTES = 8_000_000
 _DESCRIBES = ("Makefile", "Kbuild", "Kconfig")
 """Files that no object depends on by name, and that decide what is compiled."""
-_LINKS = re.compile(
-    rb"^(?:(?:new|deleted) file mode|(?:old|new) mode|index \w+\.\.\w+) 1[26]0000$", re.MULTILINE
+_ODD = re.compile(
+    rb"^(?:(?:(?:new|deleted) file mode|(?:old|new) mode|index \w+\.\.\w+) 1[26]0000$"
+    rb"|diff --git (?!a/[!-~]+ b/[!-~]+$)|Binary files )",
+    re.MULTILINE,
 )
-"""Symbolic links and submodules, which no patch is laid for."""
+"""Symbolic links, submodules, names with spaces or quotes, what is no text: no patch is laid."""
 _WHOLE = "# Automatically generated file; DO NOT EDIT."
 """What Kconfig writes on top of a whole configuration."""
 _LINES = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$")
@@ -111,12 +114,12 @@ def commits(folder: Path, good: str, bad: str) -> tuple[Point, ...]:
     (first,) = first_parents(folder, "--max-count=1", ends[0])
     line = first_parents(folder, f"{ends[0]}..{ends[1]}")
     # What a branch was before it took ``good`` in lacks what that brought.
-    with_good = bisect_left(line, True, key=lambda own: _has(folder, own.commit, ends[0]))
+    with_good = bisect_left(line, True, key=lambda own: has(folder, own.commit, ends[0]))
     own = (first, *line[with_good:])
     return _numbered(*(Point("", keys={}, **vars(each)) for each in own))
 
 
-def _has(folder: Path, commit: str, older: str) -> bool:
+def has(folder: Path, commit: str, older: str) -> bool:
     """Whether a commit's history has another one."""
     with suppress(ToolError):  # their histories may part before those that were fetched
         return merge_base(folder, older, commit) == older
@@ -140,7 +143,7 @@ def merged(folder: Path, merge: Point, before: Point) -> tuple[str, str] | None:
         return None
     base = merge_base(folder, *merge.parents)
     # Where a branch took the mainline in, the mainline is what was before.
-    new = [parent for parent in merge.parents if not _has(folder, before.commit, parent)]
+    new = [parent for parent in merge.parents if not has(folder, before.commit, parent)]
     return (base, new[-1]) if new and base != new[-1] else None
 
 
@@ -150,11 +153,12 @@ def with_keys(folder: Path, point: Point, good: str, patches: Path) -> Point:
     file = patches / f"{point.commit}-{good[:SHORT]}.patch"
     if point.commit != good and not file.is_file():
         text = git.answer(folder, [*_DIFF, OPEN, good, point.commit])
-        count = text.count(b"\ndiff --git ") + text.startswith(b"diff --git ")
-        whole_tree = b"\nBinary files " in text or _LINKS.search(text)
-        if count > _MOST_FILES or len(text) > _MOST_BYTES or whole_tree:
+        names = re.findall(r"^diff --git a/(\S+)", text.decode("latin-1"), re.M)
+        files = set(map(PurePosixPath, names))
+        whole_tree = _ODD.search(text) or any(files.intersection(each.parents) for each in files)
+        if len(files) > _MOST_FILES or len(text) > _MOST_BYTES or whole_tree:
             return replace(point, keys={"source": f"git:{folder}#{point.commit}"})
-        if count:
+        if files:
             patches.mkdir(parents=True, exist_ok=True)
             whole.write(file, text)
     own = {"patches": [str(file)]} if point.commit != good and file.is_file() else {}
@@ -220,8 +224,8 @@ def files(first: Point, good: Tree, bad: Tree) -> tuple[Point, ...]:
 
 
 def patched(points: Sequence[Point], good: Path, bad: Path, folder: Path) -> tuple[Point, ...]:
-    """The files with their patches, which are written into ``folder``. What is no text is one
-    last point without a patch, which is to be the bad end as it is."""
+    """The files with their patches, which are written into ``folder``. Of what no patch
+    is laid for one last point is made, which is to be the bad end as it is."""
     folder.mkdir(parents=True, exist_ok=True)
     texts, others = [], []
     for point in points[1:]:
@@ -232,14 +236,17 @@ def patched(points: Sequence[Point], good: Path, bad: Path, folder: Path) -> tup
         else:
             others.append(point.title)
     if others:
-        texts.append(Point("others", "files that are no text", {}, files=tuple(others)))
+        texts.append(Point("others", "files that no patch is laid for", {}, files=tuple(others)))
     return (points[0], *texts)
 
 
 def file_patch(good: Path, bad: Path, path: str) -> bytes:
-    """From one tree to the other in one file, as git writes it; empty where it is no text."""
+    """From one tree to the other in one file, as git writes it; empty where it is no text, its name
+    has a space, or in one of the trees a link, a folder or a file is in the way of it."""
     sides = {"a": good / path, "b": bad / path}
-    if any(side.is_symlink() for side in sides.values()):
+    above = [root / parent for root in (good, bad) for parent in PurePosixPath(path).parents[:-1]]
+    odd = any(side.is_dir() for side in sides.values()) or any(each.is_file() for each in above)
+    if odd or path.split() != [path] or any(map(Path.is_symlink, (*sides.values(), *above))):
         return b""
     reads = [side for side in sides.values() if side.is_file()]
     modes = ["100755" if side.stat().st_mode & 0o100 else "100644" for side in reads]
@@ -255,7 +262,9 @@ def file_patch(good: Path, bad: Path, path: str) -> bytes:
         header.append(f"{'deleted' if sides['a'] in reads else 'new'} file mode {modes[0]}")
     elif modes[0] != modes[1]:
         header += [f"old mode {modes[0]}", f"new mode {modes[1]}"]
-    if text.startswith(b"Binary files ") or not (text or header[1:]):
+    # An empty file does not go away by what patch takes.
+    bare = not text and (not header[1:] or reads == [sides["a"]])
+    if bare or text.startswith(b"Binary files "):
         return b""
     return "\n".join([*header, ""]).encode("utf-8", "surrogateescape") + text
 

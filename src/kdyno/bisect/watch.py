@@ -151,10 +151,7 @@ class Watcher:
         return ""
 
     def _is_in(self, commit: str, tip: str) -> bool:
-        try:
-            return git.merge_base(self.repository, commit, tip) == commit
-        except ToolError:
-            return False
+        return ranges.has(self.repository, tip, commit)
 
     def _explained(self, effect: Effect, reference: str, tip: str) -> bool:
         """Whether alarms that stand are between the two, and are all that there is: a rebased

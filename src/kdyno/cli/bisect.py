@@ -235,13 +235,10 @@ def _begun(request: Request) -> State:
     else:
         fragments = [] if range_.complete else ["bench"]
         memory, counts = KINDS[machine].memory, request.metric not in (None, "time")
+        machine_of = {"kind": machine, "cpus": request.cpus or 1}
         base = {
             "kernel": {**kernel, "config": request.config or fragments},
-            "machine": {
-                "kind": machine,
-                "cpus": request.cpus or 1,
-                **({"memory": memory} if memory else {}),
-            },
+            "machine": machine_of | ({"memory": memory} if memory else {}),
             "suite": [{"name": suite, "cases": [case]}],
             "measure": {"metric": request.metric, "exact_boots": 1} if counts else {},
         }
@@ -311,10 +308,9 @@ def _absolute(source: str) -> str:
 
 def _folder(name: str, runs: Path) -> Path:
     """Of the search that a person means. UsageError where there is none."""
-    searches = sorted(file.parent for file in runs.glob(f"*/{STATE}"))
-    names = [folder.name for folder in searches]
-    if name == "last" and searches:
-        return searches[-1]
+    names = sorted(file.parent.name for file in runs.glob(f"*/{STATE}"))
+    if name == "last" and names:
+        return runs / names[-1]
     if Path(name, STATE).is_file():
         return Path(name).absolute()
     if name in names:

@@ -156,8 +156,7 @@ def folders(runs: Path) -> list[Path]:
 
 def acknowledge(runs: Path, id: str) -> Alarm:
     """The alarm, now acknowledged. UsageError where none has this id, or it does not stand."""
-    watches = [(folder, load(folder)) for folder in folders(runs)]
-    alarms = [(folder, alarm) for folder, watch in watches for alarm in watch.alarms]
+    alarms = [(folder, alarm) for folder in folders(runs) for alarm in load(folder).alarms]
     for folder, alarm in alarms:
         if alarm.id != id:
             continue
