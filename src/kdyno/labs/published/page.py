@@ -38,8 +38,7 @@ from kdyno.labs.published.article import (
 from kdyno.reading.checked import values_in
 from kdyno.report import figures, plain
 from kdyno.report.charts.vega import Spec, alone, filled
-from kdyno.report.show.grid import Cell, Column, Grid, escaped
-from kdyno.report.show.grid import markdown as table
+from kdyno.report.show.grid import escaped, markdown, of_rows
 from kdyno.store.verdict import Verdict
 from kdyno.verbs.options import Json, Runs, argument, option
 from kdyno.verbs.output import check_writable, say, write, write_json
@@ -120,11 +119,10 @@ class Claim:
 
 def claims(article: Article, evidence: Evidence) -> list[Claim]:
     """In the article's order."""
-    result = []
-    for each in article.checks:
-        answers = tuple(answer(ask, evidence) for ask in each.today)
-        result.append(Claim(article, check(article, each), answers))
-    return result
+    return [
+        Claim(article, check(article, each), tuple(answer(ask, evidence) for ask in each.today))
+        for each in article.checks
+    ]
 
 
 def page(
@@ -243,11 +241,8 @@ def _figures(rows: Sequence[Row]) -> str:
     if len(cells) < len(compared):
         cells = {of: {name: row[of] for name, row in cells.items() if of in row} for of in compared}
         compared = list(dict.fromkeys(name for row in cells.values() for name in row))
-
-    def column(of: str) -> Column:
-        return Column(of, lambda name: Cell(cells[name].get(of, "")))
-
-    return table(Grid([Column("", Cell), *map(column, compared)], list(cells)))
+    every = [[name, *(row.get(of, "") for of in compared)] for name, row in cells.items()]
+    return markdown(of_rows(["", *compared], every))
 
 
 _COMPILED = ("smp-schedulers", "smp-preemption")
@@ -384,17 +379,18 @@ def published(
         write_json(as_json(articles, evidence), json)
         if json == "-" and output is None:
             return 0
+    if output is None or output == "-":
+        write(page(articles, evidence), "-")
+        return 0
     links: dict[str, str] = {}
-    if output is not None and output != "-":
-        folder = Path(output).parent / "pictures"
-        for name, (svg, text) in pictures(articles, evidence).items():
-            folder.mkdir(exist_ok=True)
-            file = folder / f"published-{name}.svg"
-            write(svg, str(file))
-            links[name] = f"![{text}](pictures/{file.name})"
-    write(page(articles, evidence, links), output or "-")
-    if output is not None and output != "-":
-        say(f"written: {output}{', with pictures in ' + str(folder) if links else ''}")
+    folder = Path(output).parent / "pictures"
+    for name, (svg, text) in pictures(articles, evidence).items():
+        folder.mkdir(exist_ok=True)
+        file = folder / f"published-{name}.svg"
+        write(svg, str(file))
+        links[name] = f"![{text}](pictures/{file.name})"
+    write(page(articles, evidence, links), output)
+    say(f"written: {output}{f', with pictures in {folder}' if links else ''}")
     return 0
 
 
