@@ -146,8 +146,8 @@ class Check(FromFile):
     """A name or a pattern; empty: nothing in the tables says anything about this claim."""
     table: str = ""
     """Empty: every table that has the figure."""
-    low: float | None = Field(default=None, alias="min")
-    high: float | None = Field(default=None, alias="max")
+    low: float = Field(default=-math.inf, alias="min")
+    high: float = Field(default=math.inf, alias="max")
     where: dict[str, Levels] = Field(default_factory=dict)
     factor: str = ""
     start: Level = Field(default="", alias="from")
@@ -248,9 +248,7 @@ class Checked:
     @property
     def inside(self) -> int:
         """How many of them are as the claim means."""
-        low = -math.inf if self.claim.low is None else self.claim.low
-        high = math.inf if self.claim.high is None else self.claim.high
-        return sum(low <= number <= high for _, number in self.figures)
+        return sum(self.claim.low <= number <= self.claim.high for _, number in self.figures)
 
     @property
     def word(self) -> Literal["holds", "does not hold", "not settled", "not checked"]:
@@ -268,8 +266,8 @@ class Checked:
     def range(self, unit: str = "") -> str:
         """What the claim means: ``at least +10.0 %``."""
         low, high = self.claim.low, self.claim.high
-        ends = dict.fromkeys(self.text(end, unit) for end in (low, high) if end is not None)
-        side = "at least " if high is None else "at most " if low is None else ""
+        ends = dict.fromkeys(self.text(end, unit) for end in (low, high) if math.isfinite(end))
+        side = "at least " if high == math.inf else "at most " if low == -math.inf else ""
         return side + " to ".join(ends)
 
     def reach(self, unit: str = "") -> str:
@@ -334,7 +332,7 @@ def parts(article: Article) -> Iterator[Part]:
         yield f"  {own.word}: {claim.text}"
         text = "no printed figure says anything about it"
         if own.figures:
-            side = "" if None in (claim.low, claim.high) else "meant: "
+            side = "meant: " if math.isfinite(claim.high - claim.low) else ""
             text = f"{own.inside} of {len(own.figures)} figures; they go {own.reach()}"
             if len(own.figures) == 1:
                 text = f"the figures give {own.text(own.figures[0][1])}"

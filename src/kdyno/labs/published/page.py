@@ -77,14 +77,13 @@ class Claim:
         "" where its figures do not decide."""
         if self.check.expect or self.check.printed or not self.own.figures:
             return self.check.expect
-        low = self.check.low or 0.0
-        if low < 1.0 < (math.inf if self.check.high is None else self.check.high):
+        if self.check.low < 1.0 < self.check.high:
             return "equivalent"
         tables = self.article.all_tables.items()
         better = {table.better for name, table in tables if self.check.table in ("", name)}
         if better not in ({"higher"}, {"lower"}):
             return ""
-        return "faster" if (low >= 1.0) == (better == {"higher"}) else "slower"
+        return "faster" if (self.check.low >= 1.0) == (better == {"higher"}) else "slower"
 
     @property
     def today(self) -> str:
