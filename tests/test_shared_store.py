@@ -283,8 +283,9 @@ def test_sqlite_holds_anything_in_any_column(
 
 
 def test_many_boots_in_parts(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    (run.path / "zero").touch()  # alone in the last part
     whole = pack(run.path)
-    monkeypatch.setattr("kdyno.store.database.shared._PART_BYTES", 4000)
+    monkeypatch.setattr("kdyno.store.database.shared._PART_BYTES", 1)
     packed = pack(run.path)
     assert len(packed.parts) >= 3 and packed.digest == whole.digest
     into = tmp_path / "into"

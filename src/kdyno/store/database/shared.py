@@ -269,14 +269,9 @@ def put(connection: sa.Connection, copy: Copy, where: str) -> Pushed:
 
 def pack(folder: Path) -> Packed:
     """All files of a run; hidden and temporary ones are left out."""
-    whole, parts, left_out = sha256(), [], []
+    digest, parts, left_out = sha256(), [], []
     files = size_bytes = held_bytes = 0
-    buffer, archive = _archive()
-
-    def compressed() -> bytes:
-        archive.close()
-        return gzip.compress(buffer.getbuffer(), _LEVEL, mtime=0)
-
+    held: list[tuple[str, bytes]] = []
     with Folder.open(folder) as top:
         for name, data in _files(top, ()):
             if data is None:
@@ -285,21 +280,24 @@ def pack(folder: Path) -> Packed:
             files += 1
             size_bytes += len(data)
             held_bytes += len(data)
-            whole.update(b"%s\0%s" % (os.fsencode(name), sha256(data).digest()))
+            digest.update(b"%s\0%s" % (os.fsencode(name), sha256(data).digest()))
+            held.append((name, data))
+            if held_bytes >= _PART_BYTES:
+                parts.append(_archive(held))
+                held, held_bytes = [], 0
+    if held or not parts:
+        parts.append(_archive(held))
+    return Packed(tuple(parts), digest.hexdigest(), files, size_bytes, tuple(left_out))
+
+
+def _archive(files: Sequence[tuple[str, bytes]]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.TarFile(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, data in files:
             about = tarfile.TarInfo(name)
             about.size = len(data)
             archive.addfile(about, io.BytesIO(data))
-            if held_bytes >= _PART_BYTES:
-                parts.append(compressed())
-                (buffer, archive), held_bytes = _archive(), 0
-    if held_bytes or not parts:
-        parts.append(compressed())
-    return Packed(tuple(parts), whole.hexdigest(), files, size_bytes, tuple(left_out))
-
-
-def _archive() -> tuple[io.BytesIO, tarfile.TarFile]:
-    buffer = io.BytesIO()
-    return buffer, tarfile.TarFile(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT)
+    return gzip.compress(buffer.getbuffer(), _LEVEL, mtime=0)
 
 
 def _files(folder: Folder, above: tuple[str, ...]) -> Iterator[tuple[str, bytes | None]]:
