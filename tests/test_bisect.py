@@ -506,14 +506,16 @@ def a_state(*, holds: bool = True) -> State:
 
 
 def test_the_state_is_read_back_as_it_was_and_replayed(tmp_path: Path) -> None:
-    from kdyno.bisect.session import _FILE, STATE
+    from kdyno.reading.checked import adapter
 
     state = a_state()
-    (tmp_path / STATE).write_text(json.dumps(_FILE.dump_python(state, mode="json")))
+    (tmp_path / session.STATE).write_text(
+        json.dumps(adapter(State).dump_python(state, mode="json"))
+    )
     assert load(tmp_path) == state
     replayed = state.search()
     assert [(step.low, step.high) for step in replayed.steps] == [(2, 4)] and replayed.span is None
-    (tmp_path / STATE).write_text("{")
+    (tmp_path / session.STATE).write_text("{")
     with pytest.raises(UsageError, match="cannot be read"):
         load(tmp_path)
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from kdyno import whole
 from kdyno.bisect import points as ranges
 from kdyno.bisect.points import Point, Range
@@ -36,7 +34,7 @@ from kdyno.measure.builder import build_all, check
 from kdyno.measure.commands import literal
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.reading.checked import model_in
+from kdyno.reading.checked import adapter, model_in
 from kdyno.reading.mistakes import KeyPath, spelled
 from kdyno.report import figures
 from kdyno.store.run import Run
@@ -188,13 +186,12 @@ class State:
         return next((own for own in self.verified if (own.low, own.high) == ends), None)
 
 
-_FILE = TypeAdapter(State)
 Execute = Callable[[Experiment, Catalogue, Options], tuple[Run, Verdict]]
 
 
 def load(folder: Path) -> State:
     """UsageError for what is no search's folder."""
-    return model_in(folder / STATE, _FILE, "no search was begun there")
+    return model_in(folder / STATE, State, "no search was begun there")
 
 
 @dataclass
@@ -224,7 +221,7 @@ class Session:
     def save(self, **changes: Any) -> None:
         """Take the changes into the state, and write it whole."""
         self.state = replace(self.state, **changes)
-        data = _FILE.dump_python(self.state, mode="json")
+        data = adapter(State).dump_python(self.state, mode="json")
         whole.write(self.folder / STATE, json.dumps(data, indent=1).encode())
         whole.write(self.folder / LOG, git_log(self.state).encode("utf-8", "replace"))
 

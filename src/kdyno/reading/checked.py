@@ -79,11 +79,12 @@ def values_in(path: Path, most_bytes: int = 64 << 20) -> Any:
     return values(text)
 
 
-def model_in(path: Path, adapter: TypeAdapter[T], absent: str) -> T:
+def model_in(path: Path, model: type[T], absent: str) -> T:
     """A file that kdyno wrote, as its model. UsageError where it cannot be opened (absent: what
     that means) or holds something else."""
     try:
-        return adapter.validate_python(values_in(path))
+        value: T = adapter(model).validate_python(values_in(path))
+        return value
     except OSError as problem:
         raise UsageError(f"{path.parent}: {problem.strerror}: {absent}") from problem
     except (ValueError, ValidationError) as problem:
@@ -149,7 +150,8 @@ def check_json(model: type[T], text: bytes, origin: str, kind: str, way: str) ->
     return check(model, data, origin, way=way)
 
 
-_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+"""Of a model; made when it is first wanted."""
 
 
 def read(
@@ -168,7 +170,7 @@ def read(
     wrong_keys = [_NOWHERE]
     while wrong_keys and len(mistakes.paths) < _MOST:
         try:
-            value: T = _adapter(model).validate_python(data, context=context)
+            value: T = adapter(model).validate_python(data, context=context)
             return value
         except ValidationError as problem:
             errors = problem.errors(include_url=False)[:_MOST]

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from kdyno.errors import KdynoError, ToolError, UsageError
-from kdyno.reading.checked import values
+from kdyno.reading.checked import adapter, values
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 _TEXT_LIMIT = 1 << 16
@@ -57,11 +56,6 @@ class Record(BaseModel):
 T = TypeVar("T")
 
 
-@cache
-def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
 def content(path: Path, most_bytes: int, what: str, error: type[KdynoError] = UsageError) -> bytes:
     """A whole file of at most so many bytes; ``error`` says why not. what: "profile", say."""
     try:
@@ -84,8 +78,7 @@ def first_mistake(error: ValidationError) -> str:
 def parse(kind: type[T], data: bytes, path: Path) -> T:
     """A record or a dataclass, or ToolError with the path, the key and what is wrong."""
     try:
-        adapter: TypeAdapter[T] = _adapter(kind)  # type: ignore[arg-type]  # a class is hashable
-        record: T = adapter.validate_json(data)
+        record: T = adapter(kind).validate_json(data)
         values(data)  # which takes a key's last value for its only one
         return record
     except ValidationError as error:

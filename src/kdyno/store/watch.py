@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter
-
 from kdyno import whole
 from kdyno.errors import UsageError
-from kdyno.reading.checked import model_in
+from kdyno.reading.checked import adapter, model_in
 
 STATE, ACKNOWLEDGED = "watch.json", "acknowledged"
 State = Literal["new", "confirmed", "bisected", "acknowledged", "fixed"]
@@ -117,22 +115,19 @@ class Watch:
         return tuple(new.get(alarm.id, alarm) for alarm in self.alarms)
 
 
-_FILE = TypeAdapter(Watch)
-
-
 def folder_of(runs: Path, name: str) -> Path:
     return runs / f"watch-{name}"
 
 
 def load(folder: Path) -> Watch:
     """UsageError for what is no watch's folder."""
-    return _acknowledged(folder, model_in(folder / STATE, _FILE, "nothing is watched there"))
+    return _acknowledged(folder, model_in(folder / STATE, Watch, "nothing is watched there"))
 
 
 def save(folder: Path, watch: Watch) -> Watch:
     """The watch as it was saved: with what was acknowledged since it was loaded."""
     watch = _acknowledged(folder, watch)
-    whole.write(folder / STATE, _FILE.dump_json(watch, indent=1))
+    whole.write(folder / STATE, adapter(Watch).dump_json(watch, indent=1))
     for alarm in watch.alarms:
         if alarm.state in ("acknowledged", "fixed"):
             (folder / ACKNOWLEDGED / alarm.id).unlink(missing_ok=True)

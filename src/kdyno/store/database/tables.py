@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import sqlalchemy as sa
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from kdyno.errors import ToolError, UsageError
+from kdyno.reading.checked import adapter
 from kdyno.store.comparable import label_of, machine_of
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Run
@@ -388,13 +388,12 @@ def rows_of(table: sa.Table, records: Iterable[Any], run: int) -> list[dict[str,
 
 
 T = TypeVar("T")
-_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def read_row(kind: type[T], row: Any) -> T | None:
     """A row of a table as one of these dataclasses; None for one that is odd."""
     with suppress(ValidationError):
-        value: T = _adapter(kind).validate_python(row._asdict())
+        value: T = adapter(kind).validate_python(row._asdict())
         return value
     return None
 
