@@ -169,6 +169,7 @@ class Check(FromFile):
     unasked: str = ""
     """In place of question, carries and today: why nothing is asked."""
     chart: Literal["", "jobs", "sizes"] = ""
+    """What is drawn of its article and of what is asked today."""
 
     @property
     def printed(self) -> bool:

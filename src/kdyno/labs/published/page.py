@@ -28,6 +28,7 @@ from kdyno.labs.published.answers import (
 from kdyno.labs.published.article import (
     NO_SPREAD,
     Article,
+    Ask,
     Check,
     Checked,
     Table,
@@ -244,15 +245,18 @@ def _figures(rows: Sequence[Row]) -> str:
     return markdown(of_rows(["", *compared], every))
 
 
-_COMPILED = ("smp-schedulers", "smp-preemption")
-"""Experiments that compile with several numbers of jobs."""
-
 Rows = list[dict[str, Any]]
 
 
 def pictures(articles: Sequence[Article], evidence: Evidence) -> dict[str, tuple[str, str]]:
     """Chart → (SVG that stands alone, what it says in words), of those that there are data for."""
-    drawings = {"jobs": _jobs(articles, evidence), "sizes": _sizes(evidence)}
+    drawn = {"jobs": _jobs, "sizes": _sizes}
+    drawings = {
+        claim.chart: drawn[claim.chart](article, claim.today, evidence)
+        for article in articles
+        for claim in article.checks
+        if claim.chart
+    }
     return {
         name: (alone(*drawing) + "\n", drawing[1])
         for name, drawing in drawings.items()
@@ -265,20 +269,18 @@ def _chart(name: str, **values: Any) -> Spec:
     return filled(values_in(Path(__file__).with_name("charts.json"))[name], **values)
 
 
-def _jobs(articles: Sequence[Article], evidence: Evidence) -> tuple[Spec, str] | None:
+def _jobs(article: Article, asks: Sequence[Ask], evidence: Evidence) -> tuple[Spec, str]:
     """How long a compile takes by the number of jobs: as published, and today."""
     panels: dict[str, Rows] = {}
-    for article in articles:
-        for name, printed in article.tables.items():
-            if "jobs" in printed.factors:
-                system = plain.short(article.title.partition(":")[0])
-                panels[f"{plain.short(name).replace('_', ' ')}, {system}"] = _times(printed)
-    if not panels:
-        return None
-    for run in (run for name in _COMPILED for run in evidence.runs.get(name, ())):
-        where = run.source.machine.partition(",")[0]
-        for case, rows in _times_today(run.verdict).items():
-            panels[f"today: {run.source.name}, {plain.short(case)}, {where}"] = rows
+    for name, printed in article.tables.items():
+        if "jobs" in printed.factors:
+            system = plain.short(article.title.partition(":")[0])
+            panels[f"{plain.short(name).replace('_', ' ')}, {system}"] = _times(printed)
+    for ask in asks:
+        for run in evidence.runs.get(ask.run, ()):
+            where = run.source.machine.partition(",")[0]
+            for case, rows in _times_today(run.verdict, ask.suite).items():
+                panels[f"today: {run.source.name}, {plain.short(case)}, {where}"] = rows
     specs, words = [], []
     for title, rows in panels.items():
         lines = list(dict.fromkeys(row["line"] for row in rows))
@@ -301,15 +303,17 @@ def _times(table: Table) -> Rows:
     return rows
 
 
-def _times_today(verdict: Verdict | None) -> dict[str, Rows]:
+def _times_today(verdict: Verdict | None, suite: str) -> dict[str, Rows]:
     """suite/case → its times by jobs, of cases with a number of jobs; the baseline's with one job
     is 1."""
+    if verdict is None:
+        return {}
     times: dict[str, dict[tuple[str, int], float]] = {}
-    for effect in verdict.effects if verdict else ():
+    for effect in verdict.effects:
         case, _, jobs = effect.case.rpartition("@")
-        compiles = effect.suite in ("kernel-compile", "make") and jobs.isdigit()
-        if verdict and compiles and effect.baseline_value and effect.ratio:
-            of = times.setdefault(f"{effect.suite}/{case}", {})
+        compiles = effect.suite == suite and jobs.isdigit()
+        if compiles and effect.baseline_value and effect.ratio:
+            of = times.setdefault(f"{suite}/{case}", {})
             of[verdict.baseline, int(jobs)] = effect.baseline_value
             of[effect.variant, int(jobs)] = effect.baseline_value * effect.ratio
     return {
@@ -318,19 +322,20 @@ def _times_today(verdict: Verdict | None) -> dict[str, Rows]:
             for (line, jobs), value in of.items()
         ]
         for name, of in times.items()
-        if verdict and (base := of.get((verdict.baseline, 1)))
+        if (base := of.get((verdict.baseline, 1)))
     }
 
 
-def _sizes(evidence: Evidence) -> tuple[Spec, str] | None:
+def _sizes(_article: Article, asks: Sequence[Ask], evidence: Evidence) -> tuple[Spec, str] | None:
     """The published routine's time ÷ the kernel's own, by size."""
+    routine, own = asks[0].routine, asks[0].against
     for bench in (file.value for file in evidence.files.get(results.KIND, ())):
-        if not {"orig", "saito-oikawa"} <= set(bench.ns):
+        if not {routine, own} <= set(bench.ns):
             continue
         rows: Rows = [
             {"bytes": load.most, "at": effect.ratio, "low": effect.lo, "high": effect.hi}
             for load in results.curve(bench, ("L1", "fixed", "aligned"))
-            if (effect := results.against(bench, "saito-oikawa", "orig", load)).ratio is not None
+            if (effect := results.against(bench, routine, own, load)).ratio is not None
         ]
         if len(rows) < 3:
             continue
