@@ -641,7 +641,7 @@ def _shard(runs: Path, text: str, manifest: Manifest) -> None:
             )
             job = BootJob(index=index, block=index // 2, variant=names[index % 2])
             host = BootHost(status="ok", group_s=12.0)
-            writer.add_boot(BootRecord(job=job, host=host, samples=samples), b"a console\n")
+            writer.add_boots([(BootRecord(job=job, host=host, samples=samples), b"a console\n")])
     writer.run.path.rename(runs / _RUN)
 
 

@@ -100,7 +100,7 @@ def record(
                 boot = BootRecord(job=job, host=BootHost(status="failed", reason=samples))
             else:
                 boot = BootRecord(job=job, host=BootHost(status="ok"), samples=tuple(samples))
-            writer.add_boot(boot, b"")
+            writer.add_boots([(boot, b"")])
         if verdict is not None:
             writer.save_verdict(verdict)
         return writer.run
@@ -145,7 +145,7 @@ def make(runs: Path, shape: Shape) -> Run:
         index = 0
         for block, order in enumerate(orders):
             for variant in order:
-                writer.add_boot(_boot(shape, index, block, variant, random), b"")
+                writer.add_boots([(_boot(shape, index, block, variant, random), b"")])
                 index += 1
         writer.save_verdict(worded(verdict_of(writer.run, Question.of(manifest), "max_boots")))
         return writer.run

@@ -64,7 +64,7 @@ def finished(runs: Path) -> Path:
     with create_run(runs, "name = 'x'\n", manifest()) as writer:
         for index in range(6):
             variant = ("stock", "mine")[index % 2]
-            writer.add_boot(boot(index, index // 2, variant, 100.0 + index), b"console\n")
+            writer.add_boots([(boot(index, index // 2, variant, 100.0 + index), b"console\n")])
         writer.save_image("stock", {"command": "make ARCH=um"})
         writer.save_verdict(
             Verdict(experiment="simd-memcpy", baseline="stock", boots={"stock": 3}, answer="Yes.")
@@ -98,13 +98,13 @@ def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_failed_boots_give_no_scores_and_one_index_is_one_boot(tmp_path: Path) -> None:
     with create_run(tmp_path, "", manifest()) as writer:
         for index, score in enumerate((None, 7.0, 8.0)):
-            writer.add_boot(boot(index, 0, "stock", score), b"")
+            writer.add_boots([(boot(index, 0, "stock", score), b"")])
         data = gather(writer.run.boots())
         assert data.scores == {PIPE: {0: 7.0}} and data.blocks == 1
         assert data.boots == {"stock": 2} and data.failures == {"stock": {"panic": 1}}
-        writer.add_boot(boot(2, 0, "mine", 1.0), b"")
+        writer.add_boots([(boot(2, 0, "mine", 1.0), b"")])
         with pytest.raises(ToolError):
-            writer.add_boot(boot(2, 0, "stock", 2.0), b"")
+            writer.add_boots([(boot(2, 0, "stock", 2.0), b"")])
         last = list(writer.run.boots())[-1]
     assert isinstance(last, Damaged) and "twice" in last.reason
 
@@ -145,7 +145,7 @@ def test_a_killed_writer_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
         writer = write_run(Path(sys.argv[1]))
         os.rename = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
         job = BootJob(index=6, block=3, variant="stock")
-        writer.add_boot(BootRecord(job=job, host=BootHost(status="ok")), b"x")
+        writer.add_boots([(BootRecord(job=job, host=BootHost(status="ok")), b"x")])
     """)
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -155,7 +155,7 @@ def test_a_killed_writer_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
     assert len(list(Run(path).boots())) == 6
     with write_run(path) as writer:
         assert names(path / "boots")[0] == "0000-stock"
-        writer.add_boot(boot(6, 3, "stock", 9.0), b"x")
+        writer.add_boots([(boot(6, 3, "stock", 9.0), b"x")])
     assert gather(Run(path).boots()).scores[PIPE][3] == 9.0
 
 
@@ -184,13 +184,13 @@ def test_a_full_disk_leaves_nothing_half(
             patch.setattr(os, call, full)
             why = r"boots/0006-stock: not written, no space left in \S*boots \("
             with pytest.raises(ToolError, match=why):
-                writer.add_boot(boot(6, 3, "stock", 9.0), b"x")
+                writer.add_boots([(boot(6, 3, "stock", 9.0), b"x")])
             if call != "mkdir":
                 with pytest.raises(ToolError, match="manifest"):
                     writer.save_manifest(manifest("failed"))
         assert (names(path), names(path / "boots")) == before
         assert writer.run.manifest().state == "finished"
-        writer.add_boot(boot(6, 3, "stock", 9.0), b"x")
+        writer.add_boots([(boot(6, 3, "stock", 9.0), b"x")])
 
 
 def test_nothing_is_written_through_links(tmp_path: Path) -> None:

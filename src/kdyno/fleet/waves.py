@@ -260,14 +260,10 @@ class Union:
         before, moved = len(self.blocks), []
         for index, boot in enumerate(boots, self.boots):
             place = f"{shard.number}/{boot.block}"
-            update = {
-                "index": index,
-                "block": self._places.setdefault(place, len(self._places)),
-                "machine": shard.machine,
-                "shard": f"{place}/{boot.folder_name}",
-            }
-            job = boot.job.model_copy(update=update)
-            moved.append((boot.model_copy(update={"job": job}), shard.run.console(boot)))
+            block = self._places.setdefault(place, len(self._places))
+            name = f"{place}/{boot.folder_name}"
+            own = boot.moved(index=index, block=block, machine=shard.machine, shard=name)
+            moved.append((own, shard.run.console(boot)))
         if moved:
             self._writer.add_boots(moved)
         for boot, _console in moved:

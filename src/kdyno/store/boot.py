@@ -142,6 +142,10 @@ class BootRecord(Record):
         job = BootJob.model_construct(index=self.index, block=self.block, variant=self.variant)
         return BootRecord.model_construct(job=job, host=host, samples=())
 
+    def moved(self, **place: object) -> BootRecord:
+        """The same boot in a run that several others make up, with these fields of its job."""
+        return self.model_copy(update={"job": self.job.model_copy(update=place)})
+
     @property
     def folder_name(self) -> str:
         return f"{self.job.index:04d}-{plain_name(self.job.variant)}"

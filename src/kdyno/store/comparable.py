@@ -54,9 +54,8 @@ def join(runs: Sequence[Run], folder: Path) -> RunWriter:
                 if not isinstance(boot, BootRecord):
                     continue
                 place = places.setdefault(boot.block, block + len(places))
-                about = {"index": index, "block": place, "machine": machine}
-                moved = boot.model_copy(update={"job": boot.job.model_copy(update=about)})
-                writer.add_boot(moved, run.console(boot))
+                moved = boot.moved(index=index, block=place, machine=machine)
+                writer.add_boots([(moved, run.console(boot))])
                 index += 1
             block += len(places)
         writer.save_manifest(manifest)

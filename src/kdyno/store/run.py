@@ -226,11 +226,8 @@ class RunWriter:
         with self._folder.make_folder(folder) as inside:
             inside.write(name, data)
 
-    def add_boot(self, boot: BootRecord, console: bytes) -> None:
-        self.add_boots([(boot, console)])
-
     def add_boots(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
-        """Those of a group: each whole or absent, and all of them in one go."""
+        """With their consoles: each whole or absent, and all of them in one go."""
         self._boots.write_folders({boot.folder_name: boot.files(text) for boot, text in boots})
 
 
