@@ -119,13 +119,8 @@ class Member:
         self.ready = isinstance(answer, record.Ready)
         self.session.meter()
 
-    def turn(self, operations: int, limit_s: float) -> int | None:
-        """One turn; its nanoseconds by the guest's clock, None where there was no answer."""
-        self.take_turn(operations, limit_s)
-        return self.took()
-
     def take_turn(self, operations: int, limit_s: float) -> None:
-        """``took`` is to be called next, and may be so after others' turns."""
+        """One turn; ``took`` is to be called next, and may be so after others' turns."""
         self._listen()
         self._records.clear()
         before_ns = self.session.cpu_ns()
@@ -137,6 +132,7 @@ class Member:
         self.cpu_ns = max(0, self.session.cpu_ns() - before_ns)
 
     def took(self) -> int | None:
+        """The turn's nanoseconds by the guest's clock; None where there was no answer."""
         answer = self.hear(*_ANSWERS)
         return answer.ns if isinstance(answer, record.Turn) else None
 
@@ -318,8 +314,8 @@ def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, 
     cheapest turn counts: one that was interrupted would make the operation look slow."""
     best_ns, short_ns, waits = math.inf, math.inf, 0
     for _ in range(_CALIBRATING):
-        ns = member.turn(operations, job.timeout_s)
-        if ns is None:
+        member.take_turn(operations, job.timeout_s)
+        if (ns := member.took()) is None:
             return None
         if job.operations or ns >= TURN_S * 5e8:
             # Nothing shorter counts: a clock may know nothing but its ticks.
