@@ -429,19 +429,19 @@ def _variants_beside(name: str, table: Table, today: Today, verdict: Verdict) ->
 def _factors_beside(
     name: str, table: Table, today: Today, judged: tuple[FactorEffect, ...]
 ) -> Iterator[Beside]:
-    def printed(factor: str, level: str | None) -> str | None:
-        back = {new: old for old, new in today.levels.get(factor, {}).items()}
-        own = back.get(level or "", level)
-        return own if own in table.factors.get(factor, ()) else None
+    def printed(factor: str, level: str) -> str:
+        """What the article calls a level of today."""
+        published = {new: old for old, new in today.levels.get(factor, {}).items()}
+        return published.get(level, level)
 
     for effect in judged:
-        if effect.suite != today.suite or effect.kind == "interaction":
+        same = effect.suite == today.suite and effect.factor in table.factors
+        if not same or effect.kind == "interaction":
             continue
         start, end = printed(effect.factor, effect.reference), printed(effect.factor, effect.level)
-        level = None if effect.other is None else printed(effect.other, effect.at)
-        if start is None or end is None or (effect.other is not None and level is None):
-            continue
-        where = {effect.other: [level]} if effect.other is not None else {}
+        where = {}
+        if effect.other is not None:
+            where[effect.other] = [printed(effect.other, effect.at or "")]
         keys = {"text": "", "where": where, "factor": effect.factor, "from": start, "to": end}
         cells = _pairs(table, Check.model_validate(keys))
         ratios = [table.ratio(cell, today.figure, base) for cell, base in cells]
