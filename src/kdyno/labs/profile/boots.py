@@ -270,7 +270,7 @@ def _once(
     block: int,
     seed: int,
     log: Callable[[str], None],
-) -> list[tuple[str, Profile]]:
+) -> dict[str, Profile]:
     """One more boot of each of ``names``; what fails is tried again, at most twice."""
     machine = bench.machine
     why_whole = whole_cases(bench)
@@ -368,27 +368,25 @@ class Profiler:
         so_far: Mapping[str, Profile],
         block: int,
         work: Callable[[Sequence[Plan]], Mapping[str, Outcome]],
-    ) -> list[tuple[str, Profile]]:
-        """(variant, its profile with one more boot). ``work`` has the guests do their work.
+    ) -> dict[str, Profile]:
+        """Variant → its profile with one more boot. ``work`` has the guests do their work.
 
         ToolError with the reason when one of them failed: their seconds are compared."""
         with whole.scratch("profile") as parent:
-            folders = {plan.variant: parent / str(at) for at, plan in enumerate(plans)}
-            for folder in folders.values():
-                folder.mkdir(0o700)
+            folders: dict[str, Path] = {}
             watched = []
-            for plan in plans:
-                folder = folders[plan.variant]
+            for at, plan in enumerate(plans):
+                folder = folders[plan.variant] = parent / str(at)
+                folder.mkdir(0o700)
                 if self.method == "gprof":
                     watched.append(replace(plan, left=((_GMON, folder / _GMON),)))
                 else:
                     words = perf.record(folder / _PERF_DATA, self.event)
                     watched.append(replace(plan, beside=tuple(words)))
-            more = []
+            more = {}
             for name, outcome in work(watched).items():
                 try:
-                    one = self._read(machine, so_far[name], outcome, block, folders[name])
-                    more.append((name, one))
+                    more[name] = self._read(machine, so_far[name], outcome, block, folders[name])
                 except ToolError as problem:
                     raise ToolError(f"{name}: {problem}") from None
             return more

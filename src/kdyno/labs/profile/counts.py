@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -150,15 +151,13 @@ def _of_variant(bench: Bench, name: str) -> Counted:
         if outcome.host.status != "ok":
             raise ToolError(f"{name}: {outcome.host.reason}: {outcome.host.text}")
         trace = read_trace(file, len(table.names))
-    at = 0
+    left = iter(trace.parts)
     cases = []
     for number, job in enumerate(bench.runnable):
         sample = outcome.transcript.result(number)
         if not isinstance(sample, Sample):
             raise ToolError(f"{name}: {job.suite}/{job.case} gave no result")
-        own = trace.parts[at : at + len(sample.reps)]
-        at += len(sample.reps)
-        operations, part = steadiest(sample.reps, own)
+        operations, part = steadiest(sample.reps, list(islice(left, len(sample.reps))))
         functions, chains = by_function(part.addresses, table), by_chain(part, trace, table)
         case = CaseCounts(
             suite=job.suite,

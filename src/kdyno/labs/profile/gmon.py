@@ -103,10 +103,9 @@ def functions(histogram: Gmon, symbols: Symbols) -> tuple[FunctionTime, ...]:
     for _caller, called, count in histogram.arcs:
         if (callee := symbols.name(called)) is not None:
             calls[callee] += count
-    rows = [
-        FunctionTime("kernel", name[:200], seconds.get(name, 0.0), calls.get(name))
-        for name in {**seconds, **calls}
-    ]
     # A function that was called and never sampled says nothing about time.
-    rows = [row for row in rows if row.seconds > 0]
+    rows = [
+        FunctionTime("kernel", name[:200], own_s, calls.get(name))
+        for name, own_s in seconds.items()
+    ]
     return tuple(sorted(rows, key=lambda row: (-row.seconds, row.function)))

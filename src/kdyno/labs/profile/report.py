@@ -16,6 +16,7 @@ from kdyno.labs.profile.tables import (
     change_grid,
     differences,
     headline,
+    notes,
     rows,
     unexplained,
 )
@@ -52,9 +53,8 @@ def section(evidence: Evidence) -> Html | None:
     ]
     parts += [_difference(each) for each in changes]
     parts += [_functions(profiles), _flames(profiles)]
-    notes = dict.fromkeys(note for profile in profiles.values() for note in profile.notes)
-    if notes:
-        parts.append(tag("ul", [tag("li", plain.sentence(note)) for note in notes]))
+    if remarks := notes(profiles):
+        parts.append(tag("ul", [tag("li", remark) for remark in remarks]))
     return join(parts)
 
 

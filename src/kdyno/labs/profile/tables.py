@@ -61,11 +61,9 @@ class Difference:
     @property
     def unexplained_s(self) -> float | None:
         """Measured change that is in no function's."""
-        return (
-            None
-            if self.measured is None
-            else self.measured.delta_s.mean - self.sampled.delta_s.mean
-        )
+        if self.measured is None:
+            return None
+        return self.measured.delta_s.mean - self.sampled.delta_s.mean
 
 
 def rows(profile: Profile) -> tuple[FunctionMean, ...]:
@@ -158,8 +156,13 @@ def parts(profiles: Mapping[str, Profile], baseline: str, top: int = TOP) -> Ite
         if text := unexplained(pair):
             yield text
         yield ""
-    notes = dict.fromkeys(note for profile in profiles.values() for note in profile.notes)
-    yield from (f"note: {plain.sentence(note)}" for note in notes)
+    yield from (f"note: {note}" for note in notes(profiles))
+
+
+def notes(profiles: Mapping[str, Profile]) -> list[str]:
+    """What they do not see, each thing once."""
+    every = dict.fromkeys(note for profile in profiles.values() for note in profile.notes)
+    return [plain.sentence(note) for note in every]
 
 
 def differences(profiles: Mapping[str, Profile], baseline: str) -> list[Difference]:
