@@ -30,7 +30,6 @@ STATUS = Status(
     variant="mine",
     case="",
     effects={("u", "pipe", "mine"): PRECISE, ("u", "[b]spawn", "mine"): PairedEffect(3)},
-    progress=None,
     elapsed_s=100.0,
     left_s=300.0,
     failures=("boot 7 (mine): panic:\x1b[2J No init",),

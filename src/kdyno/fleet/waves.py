@@ -518,7 +518,6 @@ class Controller:
             variant=where,
             case="",
             effects=self._effects,
-            progress=self._progress,
             elapsed_s=spent_s,
             left_s=left_s(measure, self._progress, blocks, block_s, spent_s),
             failures=tuple(self.failures),

@@ -123,7 +123,6 @@ class Status:
     variant: str
     case: str
     effects: dict[Key, PairedEffect]
-    progress: stopping.Progress | None
     elapsed_s: float
     left_s: float | None
     failures: tuple[str, ...]
@@ -340,7 +339,6 @@ class Loop:
             variant=variant,
             case=case,
             effects=self._effects,
-            progress=self._progress,
             elapsed_s=self._spent_s(),
             left_s=left_s(measure, self._progress, block, self._block_s(), self._spent_s()),
             failures=tuple(self.failures),
