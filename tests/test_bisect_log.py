@@ -206,3 +206,15 @@ def test_what_is_behind_a_link_to_a_folder_is_not_changed_through_it(tmp_path: P
     lay(tmp_path / "bad", "link/y.c")
     (tmp_path / "bad" / "link" / "y.c").write_text("two\n")
     assert points.file_patch(tmp_path / "good", tmp_path / "bad", "link/y.c") == b""
+
+
+def test_what_only_the_good_one_sets_is_at_its_default_in_the_bad_one(tmp_path: Path) -> None:
+    """As `make savedefconfig` writes them: off by hand, on by default. In the good one's order."""
+    names = [f"CONFIG_{letter}" for letter in "DBCA"]
+    (tmp_path / "a").write_text("".join(f"# {name} is not set\n" for name in names))
+    (tmp_path / "b").write_text("CONFIG_NEW=y\n")
+    range_ = points.options(tmp_path / "a", tmp_path / "b")
+    titles = [point.title for point in range_.points[2:]]
+    assert titles == [f"without # {name} is not set" for name in names]
+    assert range_.keys(range_.points[-1])["config"] == ["CONFIG_NEW=y"]
+    assert points.drawn_along(range_.points[2], "# CONFIG_D is not set", "CONFIG_D=y") == ()

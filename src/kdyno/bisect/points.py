@@ -64,7 +64,7 @@ class Point:
     date: str = ""
     """Of a commit's authoring."""
     adds: str = ""
-    """A patch's path; the line of an option, or the lines of one choice."""
+    """A patch's path; an option's line, or its name where nothing sets it; those of a choice."""
 
     @property
     def short(self) -> str:
@@ -90,7 +90,7 @@ class Range:
         if self.what == "option":  # a later line of the same option goes before
             own = (line for lines in adds for line in lines.splitlines())
             lines = {option_of(line): line for line in (*first["config"], *own)}
-            return {"config": list(lines.values())}
+            return {"config": [line for option, line in lines.items() if line != option]}
         return {**first, "patches": adds}
 
 
@@ -115,8 +115,7 @@ def commits(folder: Path, good: str, bad: str) -> tuple[Point, ...]:
     line = first_parents(folder, f"{ends[0]}..{ends[1]}")
     # What a branch was before it took ``good`` in lacks what that brought.
     with_good = bisect_left(line, True, key=lambda own: has(folder, own.commit, ends[0]))
-    own = (first, *line[with_good:])
-    return _numbered(*(Point("", keys={}, **vars(each)) for each in own))
+    return _numbered(*(Point("", keys={}, **vars(each)) for each in (first, *line[with_good:])))
 
 
 def has(folder: Path, commit: str, older: str) -> bool:
@@ -290,13 +289,17 @@ def options(good: Path, bad: Path) -> Range:
         for file, text in zip((good, bad), texts, strict=True)
     )
     lines = {option: line for option, line in after.items() if before.get(option) != line}
-    for option in before.keys() - after.keys():
-        lines[option] = f"# {option} is not set"
+    # What a whole configuration lacks is off; what some options leave out is Kconfig's to choose.
+    gone = [option for option in before if option not in after]
+    lines |= {option: f"# {option} is not set" if complete else option for option in gone}
     if not lines:
         raise UsageError(f"--between {good} {bad}: the two set the same options")
     first = Point("", good.name, {"config": list(before.values())})
-    points = _numbered(first, *(Point("", line, {}, adds=line) for line in lines.values()))
-    return Range(points, "option", complete)
+    points = (
+        Point("", line if line != option else f"without {before[option]}", {}, adds=line)
+        for option, line in lines.items()
+    )
+    return Range(_numbered(first, *points), "option", complete)
 
 
 def settable(

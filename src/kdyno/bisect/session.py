@@ -240,8 +240,6 @@ class Session:
         self.save(finished=True)
         return self.state
 
-    # The ends.
-
     def _measure_ends(self) -> None:
         if self.state.range.what == "option":
             self._order_options()
@@ -309,8 +307,6 @@ class Session:
         spec = source.parse(end.keys["source"])
         return source.fetch(spec, self.options.cache, self.options.listener.fetching)
 
-    # A probe.
-
     def _probe(self, search: Search, span: Span) -> None:
         points, steps = self.state.range.points, [step for step in self.state.steps if step.run]
         build_s, measure_s = BUILD_S, MEASURE_S
@@ -375,8 +371,6 @@ class Session:
                 "needed: --max-minutes, in a file max_minutes, allows more"
             )
         return Measured(first, last, both)
-
-    # The verification.
 
     def _verify(self, step: Span) -> None:
         """A step that the search names, with fresh groups; and its revert on the bad end."""

@@ -274,10 +274,8 @@ def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
             )
         for end in (good, bad):
             parse(end)
-        first, last = (
-            Point(name, end, {"source": _absolute(end)})
-            for name, end in (("good", good), ("bad", bad))
-        )
+        first = Point("good", good, {"source": _absolute(good)})
+        last = Point("bad", bad, {"source": _absolute(bad)})
         if first.keys == last.keys:
             raise UsageError(f"--good {good} and --bad {bad} are the same source")
         return {}, "", Range((first, last), "file")
