@@ -26,7 +26,7 @@ from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import LATE_S, PYTHON, Engine, Job, Settings
 from kdyno.judge.judging import look
 from kdyno.judge.pairs import Question
-from kdyno.measure.loop import Key, Status, ended, left_s
+from kdyno.measure.loop import Status, ended, left_s
 from kdyno.reading.checked import FromTool
 from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect
@@ -37,7 +37,7 @@ from kdyno.store.folder import Folder
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
 from kdyno.store.run import BEGUN, Damaged, Note, Run, RunWriter, list_runs, open_run
-from kdyno.store.samples import Samples
+from kdyno.store.samples import Key, Samples
 
 FOLDER = ".fleet"
 """Of a folder of runs."""

@@ -143,11 +143,6 @@ def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
     )
 
 
-def copy_name(baseline: str) -> str:
-    """Name of the variant that is the baseline once more."""
-    return baseline + COPY_SUFFIX
-
-
 def plan_of(
     bench: Bench,
     name: str,
@@ -437,7 +432,7 @@ def bench_of(
     images = dict(images)
     if experiment.measure.calibrate:
         baseline, count = experiment.baseline, experiment.measure.layouts
-        copy = copy_name(baseline)
+        copy = baseline + COPY_SUFFIX
         variants[copy] = variants[baseline]
         if kind.builds:
             image = images[baseline]

@@ -32,11 +32,11 @@ from kdyno.machines import facts
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.bench import (
+    COPY_SUFFIX,
     Bench,
     bench_of,
     check_cases,
     check_machine,
-    copy_name,
     metric_of,
     same_kernels,
     ticks_of,
@@ -356,7 +356,7 @@ def asked_of(experiment: Experiment) -> dict[str, Any]:
             metric=metric,  # type: ignore[arg-type]
             # In every link of a kernel, where it has several.
             exact_boots=max(measure.exact_boots, measure.layouts),
-            copy_of_baseline=copy_name(experiment.baseline) if measure.calibrate else None,
+            copy_of_baseline=experiment.baseline + COPY_SUFFIX if measure.calibrate else None,
         ),
     }
 

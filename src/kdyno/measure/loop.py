@@ -29,7 +29,7 @@ from kdyno.stats.groups import best_rounds, spread
 from kdyno.store.boot import BootRecord
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import RunWriter
-from kdyno.store.samples import Samples
+from kdyno.store.samples import Key, Samples
 
 FAILURES_IN_A_ROW = 3
 _look = deferred("kdyno.judge.judging:look")  # after the first boots
@@ -39,8 +39,6 @@ _GROUP_S = 1.0
 """What a group is taken to cost beside its turns before there was one."""
 CASE_S = 0.25
 """Of timed turns of each guest, at first: more groups are worth more than more rounds."""
-
-Key = tuple[str, str, str]
 
 
 def block_order(seed: int, block: int, variants: Sequence[str]) -> tuple[str, ...]:
