@@ -9,9 +9,9 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from jinja2 import Environment, StrictUndefined
 from pydantic import Field
@@ -31,7 +31,6 @@ from kdyno.report import figures, plain
 from kdyno.report.page import run_command
 from kdyno.stats.effect import interval, mean_of
 from kdyno.stats.verdict import word_of
-from kdyno.store.manifest import Manifest
 from kdyno.store.reading import content
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, FactorEffect, GroupEffect, Verdict
@@ -69,6 +68,7 @@ class OfRun:
     baseline: str
     verdict: Verdict | None
     profiles: Mapping[str, Profile]
+    created: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,6 @@ class Form(FromTool):
 
 
 class Forms(FromTool):
-    schema_: Literal[1] = Field(alias="schema")
     cpu: str
     created: str
     forms: list[Form]
@@ -135,18 +134,18 @@ class Evidence:
 
 def collect(paths: Iterable[Path]) -> Evidence:
     """Of folders of runs and of files. UsageError names what is neither."""
-    runs: dict[str, list[tuple[str, OfRun]]] = {}
+    runs: dict[str, list[OfRun]] = {}
     files: dict[str, list[OfFile]] = {}
     for path in paths:
         if path.is_dir():
-            manifest, subject = of_run(Run(path))
-            runs.setdefault(manifest.experiment, []).append((manifest.created, subject))
+            run = of_run(Run(path))
+            runs.setdefault(run.source.name, []).append(run)
         else:
             kind, file = of_file(path)
             files.setdefault(kind, []).append(file)
     for each in runs.values():
-        each.sort(key=itemgetter(0), reverse=True)
-    return Evidence({name: [run for _, run in each] for name, each in runs.items()}, files)
+        each.sort(key=attrgetter("created"), reverse=True)
+    return Evidence(runs, files)
 
 
 def kept() -> list[Path]:
@@ -160,8 +159,8 @@ def _span(least: int, most: int) -> str:
     return str(least) if least == most else f"{least} to {most}"
 
 
-def of_run(run: Run) -> tuple[Manifest, OfRun]:
-    """The run's manifest, and what it says. Errors as of a run that cannot be read."""
+def of_run(run: Run) -> OfRun:
+    """What the run says. Errors as of a run that cannot be read."""
     manifest, verdict, profiles = run.manifest(), run.verdict(), stored_profiles(run)
     kind = manifest.machine.kind
     machine = KINDS[kind].label if kind in KINDS else kind
@@ -186,7 +185,7 @@ def of_run(run: Run) -> tuple[Manifest, OfRun]:
         command = command.replace("kdyno run", "kdyno profile", 1)
     machine, day = f"{machine}, on {cpu}", manifest.created[:10]
     source = Source(manifest.experiment, machine, day, "; ".join(extent), command)
-    return manifest, OfRun(source, manifest.baseline, verdict, profiles)
+    return OfRun(source, manifest.baseline, verdict, profiles, manifest.created)
 
 
 @cache
