@@ -20,7 +20,7 @@ from kdyno.errors import UsageError
 from kdyno.labs.memcpy import copies as distribution
 from kdyno.labs.memcpy import results
 from kdyno.labs.profile.record import Profile, stored_profiles
-from kdyno.labs.profile.tables import difference
+from kdyno.labs.profile.tables import differences
 from kdyno.labs.profile.tables import rows as means_of
 from kdyno.labs.published.article import Ask
 from kdyno.labs.vectorize.loops import REASONS
@@ -40,7 +40,6 @@ OTHERS = "all others"
 SURVEY, FORMS = "vectorization", "simd-forms"
 CONTROL = " (control)"
 """Behind the name of a row that should not move."""
-_EVERY = "*"
 LESS = "less is better"
 _MATTERS = 0.01
 """Differences of profiles and benches below this are called equivalent."""
@@ -319,21 +318,21 @@ def _timed(
 
 
 def _profiles(ask: Ask, run: OfRun) -> list[Row]:
-    base = run.profiles.get(run.baseline)
-    rows = []
-    for variant, profile in run.profiles.items():
-        if base is None or variant == run.baseline or not ask.fits(variant=variant):
-            continue
-        compared = difference(base, profile)
-        for row in compared.by_where if ask.function == _EVERY else compared.changes:
-            change, fits = row.relative, ask.fits(function=row.function or "*")
-            if row.where != "kernel" or change is None or not fits:
-                continue
-            ends = interval(change.lo, change.hi)
-            ci = (1.0 + ends[0], 1.0 + ends[1]) if ends else None
-            whose = "the kernel's own" if ask.function == _EVERY else f"{ask.function}'s"
-            about = (f"{whose} seconds", f"{variant} ÷ {run.baseline}", "s of the same work")
-            rows.append(_timed(*about, 1.0 + change.mean, ci))
+    fitting = {
+        name: profile
+        for name, profile in run.profiles.items()
+        if name == run.baseline or ask.fits(variant=name)
+    }
+    every, rows = ask.function == "*", []
+    for pair in differences(fitting, run.baseline):
+        for row in pair.by_where if every else pair.changes:
+            change = row.relative
+            if row.where == "kernel" and change and (every or ask.fits(function=row.function)):
+                ends = interval(change.lo, change.hi)
+                ci = (1.0 + ends[0], 1.0 + ends[1]) if ends else None
+                whose = "the kernel's own" if every else f"{ask.function}'s"
+                about = (f"{whose} seconds", f"{pair.variant} ÷ {run.baseline}")
+                rows.append(_timed(*about, "s of the same work", 1.0 + change.mean, ci))
     return rows
 
 
