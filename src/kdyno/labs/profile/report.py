@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kdyno.errors import KdynoError, UsageError
@@ -23,7 +24,7 @@ from kdyno.labs.profile.tables import (
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.show.grid import Column, Grid
-from kdyno.report.show.html import Html, data, headed_table, join, short, table, tag
+from kdyno.report.show.html import ENVIRONMENT, Html, data, tag
 
 ORDER = 60
 ID = "profile"
@@ -48,54 +49,32 @@ def section(evidence: Evidence) -> Html | None:
         return tag("p", f"The profile cannot be shown: {plain.sentence(str(problem))}")
     if not profiles:
         return None
-    parts: list[Html | None] = [
-        tag("ul", [tag("li", headline(profile)) for profile in profiles.values()])
-    ]
-    parts += [_difference(each) for each in changes]
-    parts += [_functions(profiles), _flames(profiles)]
-    if remarks := notes(profiles):
-        parts.append(tag("ul", [tag("li", remark) for remark in remarks]))
-    return join(parts)
-
-
-def _difference(difference: Difference) -> Html:
-    """The largest changes with their intervals."""
-    heading = tag("h3", short(difference.variant), " − ", short(difference.baseline))
-    title = f"Seconds of {plain.short(difference.variant)} minus the baseline's"
-    parts = [heading, headed_table(change_grid(difference, _CHANGES, title))]
-    if text := unexplained(difference):
-        parts.append(tag("p", f"{text}.", class_="legend"))
-    return join(parts)
-
-
-def _functions(profiles: Mapping[str, Profile]) -> Html:
-    items = [row for profile in profiles.values() for row in rows(profile)[:_ROWS_MOST]]
-    columns = [Column("kernel", lambda row: row.variant, "name"), *FUNCTIONS]
-    facets = ("kernel", "where")
-    grid = Grid(columns, items, "Seconds per function", id="profile-table", facets=facets)
-    return tag("details", tag("summary", "Every function of every kernel"), table(grid))
-
-
-def _flames(profiles: Mapping[str, Profile]) -> Html | None:
     trees = {
         plain.name(key): flame_data(profile) for key, profile in profiles.items() if profile.stacks
     }
-    if not trees:
-        return None
-    note = (
-        "Width is time, the callee stands below its caller. Click or press Enter to look into a "
-        "frame; arrow keys move, Escape goes back out."
+    items = [row for profile in profiles.values() for row in rows(profile)[:_ROWS_MOST]]
+    columns = [Column("kernel", lambda row: row.variant, "name"), *FUNCTIONS]
+    facets = ("kernel", "where")
+    template = Path(__file__).with_name("section.html").read_text(encoding="utf-8")
+    content = ENVIRONMENT.from_string(template).render(
+        headlines=_list(map(headline, profiles.values())),
+        changes=[(each, _largest(each), unexplained(each)) for each in changes],
+        functions=Grid(columns, items, "Seconds per function", id="profile-table", facets=facets),
+        kernels=list(trees),
+        trees=data(trees, "flame-data"),
+        remarks=_list(notes(profiles)),
     )
-    options = [tag("option", key, value=key) for key in trees]
-    graph = tag(
-        "div",
-        tag("label", "Kernel ", tag("select", options), class_="flame-kernel"),
-        tag("output", "", aria_live="polite"),
-        tag("div", "", class_="flame-rows", role="tree", aria_label="Flame graph"),
-        class_="flame",
-    )
-    heading = tag("h3", "Flame graph"), tag("p", note, class_="tip")
-    return join([*heading, graph, data(trees, "flame-data")])
+    return Html(content)
+
+
+def _list(lines: Iterable[str]) -> Html | None:
+    items = [tag("li", line) for line in lines]
+    return tag("ul", items) if items else None
+
+
+def _largest(difference: Difference) -> Grid:
+    title = f"Seconds of {plain.short(difference.variant)} minus the baseline's"
+    return change_grid(difference, _CHANGES, title)
 
 
 NAME = "folded"
