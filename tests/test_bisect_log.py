@@ -16,6 +16,7 @@ from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Measured, Same, Unusable
 from kdyno.bisect.session import Session, State, Step, Verification, git_log
+from kdyno.errors import UsageError
 from kdyno.measure.execution import Options
 from kdyno.store.run import Run
 
@@ -218,3 +219,15 @@ def test_what_only_the_good_one_sets_is_at_its_default_in_the_bad_one(tmp_path: 
     assert titles == [f"without # {name} is not set" for name in names]
     assert range_.keys(range_.points[-1])["config"] == ["CONFIG_NEW=y"]
     assert points.drawn_along(range_.points[2], "# CONFIG_D is not set", "CONFIG_D=y") == ()
+
+
+@pytest.mark.parametrize("words", ["-R", "-p0", "-p1 -R"])
+def test_a_series_is_not_applied_otherwise_than_it_asks_for(tmp_path: Path, words: str) -> None:
+    """By quilt's rules a patch may be taken backwards, and a line may end in a remark."""
+    for name in ("a.patch", "b#2.patch"):
+        (tmp_path / name).touch()
+    (tmp_path / "series").write_text("  # first\na.patch -p1 # good\n\nb#2.patch # -R\n")
+    assert [point.title for point in points.series(tmp_path)[1:]] == ["a.patch", "b#2.patch"]
+    (tmp_path / "series").write_text(f"b#2.patch\na.patch {words}\n")
+    with pytest.raises(UsageError, match=rf"a\.patch {words}: patches are applied forwards"):
+        points.series(tmp_path)

@@ -193,7 +193,10 @@ def series(folder: Path) -> tuple[Point, ...]:
     listing = folder / "series"
     if listing.is_file():
         lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
-        names = [line.split()[0] for line in lines if line.strip() and line[0] != "#"]
+        entries = [re.split(r"(?:^|\s)#", line)[0].split() for line in lines]
+        names = [entry[0] for entry in entries if entry]
+        if odd := [" ".join(entry) for entry in entries if entry[1:] not in ([], ["-p1"])]:
+            raise UsageError(f"--series {folder}: {odd[0]}: patches are applied forwards, with -p1")
     else:
         names = sorted(file.name for file in folder.glob("*.patch"))
     files = [(folder / name).resolve() for name in names]
