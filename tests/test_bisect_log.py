@@ -231,3 +231,11 @@ def test_a_series_is_not_applied_otherwise_than_it_asks_for(tmp_path: Path, word
     (tmp_path / "series").write_text(f"b#2.patch\na.patch {words}\n")
     with pytest.raises(UsageError, match=rf"a\.patch {words}: patches are applied forwards"):
         points.series(tmp_path)
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_ends_without_a_common_commit_are_refused(tmp_path: Path) -> None:
+    """As two tags that were fetched with --depth=1 are."""
+    place = scripted(tmp_path / "linux", "one", "$checkout -q --orphan other", "two")
+    with pytest.raises(UsageError, match=r"no ancestor of --bad main.*no commit in common"):
+        points.commits(place, "other", "main")

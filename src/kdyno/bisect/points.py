@@ -103,14 +103,15 @@ def commits(folder: Path, good: str, bad: str) -> tuple[Point, ...]:
     ends = [commit_of(folder, ref) for ref in (good, bad)]
     if ends[0] == ends[1]:
         raise UsageError(f"--good {good} and --bad {bad} are the same commit")
-    base = merge_base(folder, *ends)
+    base = ""
+    with suppress(ToolError):  # as of two that were fetched without what is before them
+        base = merge_base(folder, *ends)
     if base == ends[1]:
         raise UsageError(f"--good {good} is a later commit than --bad {bad}: change the two")
     if base != ends[0]:
-        raise UsageError(
-            f"--good {good} is no ancestor of --bad {bad}. Where their histories part is "
-            f"{base[:SHORT]}: --good {base[:SHORT]} searches what only {bad} has"
-        )
+        part, none = base[:SHORT], f"As far as {folder} goes back, the two have no commit in common"
+        way = f"Where their histories part is {part}: --good {part} searches what only {bad} has"
+        raise UsageError(f"--good {good} is no ancestor of --bad {bad}. {way if base else none}")
     (first,) = first_parents(folder, "--max-count=1", ends[0])
     line = first_parents(folder, f"{ends[0]}..{ends[1]}")
     # What a branch was before it took ``good`` in lacks what that brought.
