@@ -187,12 +187,15 @@ class Table:
     kernel: Symbols
     guest: Symbols
 
+    @property
+    def halves(self) -> tuple[tuple[Where, Symbols], ...]:
+        return ("user", self.guest), ("kernel", self.kernel)
+
     @cached_property
     def names(self) -> tuple[Function, ...]:
         """By number; 0 and 1: what no symbol covers, of a program and of the kernel."""
-        names: list[Function] = [("user", "?"), ("kernel", "?")]
-        names += [("user", name) for name in self.guest.names]
-        names += [("kernel", name) for name in self.kernel.names]
+        names: list[Function] = [(where, "?") for where, _ in self.halves]
+        names += [(where, name) for where, symbols in self.halves for name in symbols.names]
         return tuple(dict.fromkeys(names))
 
     def name(self, address: int) -> Function:
@@ -203,12 +206,10 @@ class Table:
     def lines(self) -> bytes:
         """``ADDRESS NUMBER ENTERS`` by address: where each function begins, and where all end."""
         numbers = {name: at for at, name in enumerate(self.names)}
-        starts = {self.guest.end: numbers["user", "?"], self.kernel.end: numbers["kernel", "?"]}
-        for where, symbols in (("user", self.guest), ("kernel", self.kernel)):
-            starts |= {
-                start: numbers[where, name]  # type: ignore[index]
-                for start, name in zip(symbols.starts, symbols.names, strict=True)
-            }
+        starts = {symbols.end: numbers[where, "?"] for where, symbols in self.halves}
+        for where, symbols in self.halves:
+            for start, name in zip(symbols.starts, symbols.names, strict=True):
+                starts[start] = numbers[where, name]
         lines = []
         for start, at in sorted(starts.items()):
             where, name = self.names[at]

@@ -104,8 +104,5 @@ def functions(histogram: Gmon, symbols: Symbols) -> tuple[FunctionTime, ...]:
         if (callee := symbols.name(called)) is not None:
             calls[callee] += count
     # A function that was called and never sampled says nothing about time.
-    rows = [
-        FunctionTime("kernel", name[:200], own_s, calls.get(name))
-        for name, own_s in seconds.items()
-    ]
+    rows = [FunctionTime("kernel", name, own_s, calls.get(name)) for name, own_s in seconds.items()]
     return tuple(sorted(rows, key=lambda row: (-row.seconds, row.function)))

@@ -20,7 +20,7 @@ from kdyno import whole
 from kdyno.command import capture, dying_with_us, require
 from kdyno.errors import ToolError
 from kdyno.labs.profile.record import FunctionTime, Stack, Where
-from kdyno.labs.profile.symbols import Symbols
+from kdyno.labs.profile.symbols import NAME_MOST, Symbols
 from kdyno.sandbox import confined
 
 RATE_HZ = 999
@@ -298,7 +298,7 @@ def attribute(
             reader.mapped(sample)
             continue
         seconds = sample.weight * seconds_per_weight
-        places = [Place(where, function[:200]) for where, function in reader.stack(sample)]
+        places = [Place(where, function[:NAME_MOST]) for where, function in reader.stack(sample)]
         root = {_KERNEL_COMM: KERNEL_PROCESS, _GUEST_COMM: GUEST_PROCESS}.get(sample.comm, AROUND)
         names = tuple(function for _where, function in reversed(places))
         functions[places[0]] += seconds

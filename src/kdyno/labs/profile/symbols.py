@@ -31,7 +31,7 @@ _ONE_ROUTINE = {
     **dict.fromkeys(("__memset", "memset_orig"), "memset"),
     "__memmove": "memmove",
 }
-_NAME_MOST = 200
+NAME_MOST = 200
 """Letters: more are cut, for a kernel may call its functions as it likes."""
 _RANK = {"T": 0, "t": 1, "i": 2, "W": 3, "w": 3}
 
@@ -97,7 +97,7 @@ def parse(lines: Iterable[str]) -> Symbols:
         if match is None or _MARK.match(match[3]):
             continue
         address, kind = int(match[1], 16), match[2]
-        name = _COLD.sub("", match[3])[:_NAME_MOST]
+        name = _COLD.sub("", match[3])[:NAME_MOST]
         name = _ONE_ROUTINE.get(name, name)
         # Of several names for one place: a global one, the one with fewest underscores before it.
         rank = (_RANK[kind], len(name) - len(name.lstrip("_")), name)
