@@ -112,10 +112,6 @@ class Claim:
                 rows.setdefault((each.source, each.ask.instead), []).extend(each.rows)
         return list(rows.items())
 
-    @property
-    def needs(self) -> list[str]:
-        return list(dict.fromkeys(answer.needs for answer in self.answers if answer.source is None))
-
 
 def claims(article: Article, evidence: Evidence) -> list[Claim]:
     """In the article's order."""
@@ -370,7 +366,7 @@ def published(
       kdyno lab published 3f2a 81bc survey.json --json -
     """
     check_writable(json, output)
-    paths = list(kept())
+    paths = kept()
     if what:
         files = [Path(word).expanduser() for word in what]
         paths = [
