@@ -80,16 +80,18 @@ def test_git_replays_what_the_search_has_come_to(
     subprocess.run(replay, check=True, capture_output=True)
 
 
-def test_the_letter_takes_a_machine_without_a_kind() -> None:
-    """As a file may have it."""
+def test_the_letter_has_a_command_line_that_a_shell_takes() -> None:
+    """With a machine without a kind, as a file may have it."""
     state = a_state()
     commits = tuple(replace(each, parents=("p",)) for each in state.range.points)
-    base = {"kernel": {"config": ["bench"]}, "machine": {"cpus": 2}}
+    line = 'CONFIG_DEFAULT_HOSTNAME="a $b"'
+    base = {"kernel": {"config": ["bench", line]}, "machine": {"cpus": 2}}
     steps = (*state.steps[:1], Step(3, measured(0, -0.01)))
     check = replace(state.verified[0], low=3)
     state = replace(state, range=Range(commits, "commit"), steps=steps, verified=(check,))
     state = replace(state, question=replace(state.question, base=base))
-    assert "--config bench --cpus 2 --metric time" in session.letter(state, "x86_64")
+    letter = session.letter(state, "x86_64")
+    assert f"--config bench --config '{line}' --cpus 2 --metric time\n" in letter
 
 
 @pytest.mark.parametrize("option", [("--min-effect", "1%"), ("--bad", "main"), ("--cpus", "2")])

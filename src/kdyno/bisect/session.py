@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -669,14 +670,11 @@ def letter(state: State, machine: str) -> str:
     better = "more" if state.better == "higher" else "less"
     word = "REGRESSION" if (check.difference.ratio < 1) == (better == "more") else "PERFORMANCE"
     metric = base.get("measure", {}).get("metric", "time")
-    config = "".join(f" --config {part}" for part in base.get("kernel", {}).get("config", []))
-    machine_of = {key: base.get("machine", {}).get(key) for key in ("kind", "cpus")}
-    kind = f" --machine {machine_of['kind']}" if machine_of["kind"] else ""
-    kind += f" --cpus {machine_of['cpus']}" if machine_of["cpus"] else ""
-    points = state.range.points
-    reverted = []
-    if check.reverted is not None:
-        reverted = [f"  reverted   on top of the range's last commit: {effect(check.reverted)}"]
+    undone = [check.reverted] if check.reverted else []
+    pairs = [("config", part) for part in base.get("kernel", {}).get("config", [])]
+    machine_of, points = base.get("machine", {}), state.range.points
+    pairs += [("machine", machine_of.get("kind")), ("cpus", machine_of.get("cpus"))]
+    options = [word for key, value in pairs if value for word in (f"--{key}", str(value))]
     return "\n".join(
         [
             f"Subject: [{word}] {high.title}: {case} {figures.effect(check.difference.ratio)}",
@@ -686,11 +684,11 @@ def letter(state: State, machine: str) -> str:
             "",
             f"  measured   {metric}, on {machine}",
             f"  range      {points[0].short}..{points[-1].short}, {effect(state.ends)}",
-            *reverted,
+            *(f"  reverted   on top of {points[-1].short}: {effect(own)}" for own in undone),
             "",
             "To measure it again:",
             f"  kdyno bisect --source git:. --good {high.short}^ --bad {high.short} "
-            f"--case {case}{config}{kind} --metric {metric}",
+            f"--case {case} {shlex.join([*options, '--metric', metric])}",
             "",
             f'Fixes: {high.short} ("{high.title}")',
         ]
