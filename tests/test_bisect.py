@@ -527,6 +527,8 @@ def test_the_answer_names_the_range_and_why(tmp_path: Path) -> None:
     assert a_state().word == session.FOUND
     data = session.data(a_state())
     assert data["steps"][0]["verified"] and data["probes"][1]["outcome"] == "unusable"
+    assert data["probes"][1]["why"].startswith("variant '3' did not build:\n")
+    assert data["steps"][0]["not_reverted"] == "only one commit can be taken out alone"
     assert session.letter(a_state(), "x86_64") == "", "a range is no commit"
     unheld = a_state(holds=False)
     assert unheld.search().steps == [] and unheld.word == session.UNCLEAR

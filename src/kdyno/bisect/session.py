@@ -715,6 +715,7 @@ def data(state: State) -> dict[str, Any]:
             "difference": ratio(check.difference if check else span.difference),
             "verified": bool(check and check.holds),
             "reverted": ratio(check.reverted) if check else None,
+            "not_reverted": check.why_not if check and check.why_not else None,
             "run": check.run if check else None,
             "along": list(check.along) if check else [],
             "functions": [function.model_dump() for function in check.functions] if check else [],
@@ -729,6 +730,7 @@ def data(state: State) -> dict[str, Any]:
         {
             **of(step.at),
             "outcome": type(step.outcome).__name__.lower(),
+            "why": step.outcome.why if isinstance(step.outcome, Unusable) else None,
             "run": step.run or None,
             "seconds": step.seconds,
         }
