@@ -18,7 +18,8 @@ from toy_kernel import FILES, OBJECTS, Toy, says, variant
 
 from kdyno import sandbox
 from kdyno.errors import BuildError, ToolError
-from kdyno.kernels.build import OBJECTS_PER_OPTION, error_lines
+from kdyno.kernels.build import error_lines
+from kdyno.kernels.config import arch
 from kdyno.sandbox import TOOL
 
 pytestmark = pytest.mark.needs("gcc")
@@ -302,7 +303,7 @@ def test_the_lines_that_tell_why(log: str, lines: list[str]) -> None:
 def test_the_number_of_objects_is_known_after_the_first_build(toy: Toy) -> None:
     toy.build(variant())
     first = next(step.total for step in toy.steps if step.phase == "compile")
-    assert first == round(2 * OBJECTS_PER_OPTION)  # 64BIT and SORT
+    assert first == round(2 * arch("um").objects_per_option)  # 64BIT and SORT
     toy.build(variant("o2", cflags="-O2"))
     assert next(step.total for step in toy.steps if step.phase == "compile") == len(OBJECTS)
     assert [step.objects for step in toy.steps if step.detail in OBJECTS] == [1, 2, 3, 4, 5]

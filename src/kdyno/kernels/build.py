@@ -44,9 +44,6 @@ _CCACHE = "/tmp/kdyno/ccache"
 _UNUSED_KEPT_S = 30 * 24 * 3600
 _KEPT_OBJECTS = 300
 """A build that compiled more than this is a better start for the next than what it started from."""
-OBJECTS_PER_OPTION = 3.2
-"""Of a first build, for each option at y (737 objects at 230 options on 7.3 under ARCH=um); later
-builds use the count of the build before."""
 # The same in every build, so that equal inputs give equal images.
 _FIXED = (
     "KBUILD_BUILD_TIMESTAMP=2020-01-01",
@@ -402,10 +399,10 @@ def _run(job: _Build) -> Image:
     _configure(job)
     if job.full:  # else nobody knows what make will find out of date
         try:
-            job.total = int((job.cache / f"objects-{job.recipe.arch.name}").read_text())
+            per_option = float(_objects_per_option(job).read_text())
         except (OSError, ValueError):
-            options_set = leavings.read_text(job.obj, ".config").count("=y\n")
-            job.total = round(OBJECTS_PER_OPTION * options_set)
+            per_option = job.recipe.arch.objects_per_option
+        job.total = round(per_option * _options_set(job))
     job.tell("compile")
     job.compile()
     job.tell("install")
@@ -508,11 +505,20 @@ def _check_file_flags(job: _Build) -> None:
             )
 
 
+def _objects_per_option(job: _Build) -> Path:
+    """File of the last full build of this architecture."""
+    return job.cache / f"objects-per-option-{job.recipe.arch.name}"
+
+
+def _options_set(job: _Build) -> int:
+    return leavings.read_text(job.obj, ".config").count("=y\n")
+
+
 def _install(job: _Build, recipe: Recipe) -> Image:
     for name in (recipe.arch.image, ".config"):
         leavings.require_file(job.obj, name)
     if job.full and not recipe.layout:
-        (job.cache / f"objects-{recipe.arch.name}").write_text(str(job.objects))
+        _objects_per_option(job).write_text(str(job.objects / max(1, _options_set(job))))
     record = {
         "inputs": recipe.inputs,
         "source": recipe.tree.description,

@@ -38,6 +38,8 @@ class Arch:
     """Word sizes of the programs that its kernels run."""
     config: Mapping[str, str]
     """Options that make this the architecture it is; an experiment cannot override them."""
+    objects_per_option: float = 1.5
+    """Of a first build, for each option at y; later ones have that of the build before."""
 
 
 _ARCH = TypeAdapter(Arch)
