@@ -319,6 +319,20 @@ def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
     assert world.measured[-1] == ("base", "docs") and world.watch().alarms == ()
 
 
+def test_a_tip_that_cannot_be_confirmed_holds_up_no_later_one(world: World) -> None:
+    world.visit()
+    world.commit("slow", 0.95)
+    world.fails = {"nightly-confirm": BuildError("variant 'reference' did not boot")}
+    assert world.visit().status == 1 and world.watch().alarms == ()
+    world.commit("quick again", 1.0)
+    world.commit("docs", 1.0, "docs")
+    assert world.visit().status == 0 and world.measured[-1] == ("base", "docs")
+    world.commit("slow too", 0.95)
+    assert world.visit().status == 1 and len(world.watch().points) == 1
+    world.fails = {}
+    assert world.visit().status == 10 and world.messages()[0]["title"] == "slow too"
+
+
 def test_what_a_second_run_or_the_search_does_not_have_is_no_alarm(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -211,12 +211,14 @@ class Watcher:
         rest = [alarm for alarm in self.watch.alarms if alarm not in fresh]
         self.tell(f"{', '.join(alarm.name for alarm in fresh)}: measured once more")
         commits = {REFERENCE: point.reference, TIP: point.commit}
-        good = fresh[0].good
-        if good != point.reference:
+        if (good := fresh[0].good) != point.reference:
             commits[BEFORE] = good
-        precision = min(abs(alarm.log) for alarm in fresh) / 4
-        precision = max(_LEAST, min(precision, self.file.experiment.measure.precision))
-        run, verdict = self._measured("-confirm", commits, precision)
+        finest = min(self.file.experiment.measure.precision, *(abs(own.log) / 4 for own in fresh))
+        try:
+            run, verdict = self._measured("-confirm", commits, max(_LEAST, finest))
+        except (BuildError, UsageError):  # no later tip waits until this one can be confirmed
+            self.save(alarms=tuple(rest), points=self.watch.points[:-1])
+            raise
         confirmed = []
         for alarm in fresh:
             key = (alarm.suite, alarm.case, TIP)
@@ -236,9 +238,8 @@ class Watcher:
             low, high = effect.ci
             alarm = replace(alarm, ratio=effect.ratio, low=low, high=high, state="confirmed")
             confirmed.append(replace(alarm, runs=(*alarm.runs, run.name)))
-        for alarm in fresh:
-            if alarm.id not in {each.id for each in confirmed}:
-                self.tell(f"{alarm.name}: not confirmed")
+        for name in [own.name for own in fresh if own.id not in {each.id for each in confirmed}]:
+            self.tell(f"{name}: not confirmed")
         point = replace(point, discovery=bool(confirmed))
         self.save(alarms=(*rest, *confirmed), points=(*self.watch.points[:-1], point))
 
