@@ -241,3 +241,11 @@ def test_ends_without_a_common_commit_are_refused(tmp_path: Path) -> None:
     place = scripted(tmp_path / "linux", "one", "$checkout -q --orphan other", "two")
     with pytest.raises(UsageError, match=r"no ancestor of --bad main.*no commit in common"):
         points.commits(place, "other", "main")
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_a_name_and_a_subject_may_have_any_character(tmp_path: Path) -> None:
+    place = scripted(tmp_path / "linux", "one", "two\x1eand\x1fmore", "three")
+    one, two, three = points.commits(place, "main~2", "main")
+    assert [each.title for each in (one, two, three)] == ["one", "two\x1eand\x1fmore", "three"]
+    assert three.files == ("three.c",) and three.parents == (two.commit,)

@@ -55,7 +55,8 @@ OPEN = "--end-of-options"
 _VERIFY = ("rev-parse", "--verify", OPEN)
 _SHOWN_REFS = 12
 SHORT = 12
-_FORMAT = "--format=%x1e%H%x1f%P%x1f%an%x1f%aI%x1f%s"
+_FORMAT = "--format=%x00%H%x00%P%x00%an%x00%aI%x00%s%x00"
+"""Names and subjects may have any character but that one."""
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCP_LIKE = re.compile(r"[^/:]+@[^/:]+:.+")
@@ -379,10 +380,9 @@ def all_commits(folder: Path, *words: str) -> tuple[Commit, ...]:
     words = ("log", "--reverse", _FORMAT, *words[:-1], OPEN, words[-1])
     commits = []
     output = answer(folder, ["-c", "core.quotePath=off", *words]).decode("utf-8", "replace")
-    for block in output.split("\x1e")[1:]:
-        head, *files = block.split("\n")
-        commit, parents, author, date, title = head.split("\x1f", 4)
-        own = tuple(file for file in files if file)
+    for fields in zip(*[iter(output.split("\0")[1:])] * 6, strict=True):
+        commit, parents, author, date, title, files = fields
+        own = tuple(file for file in files.split("\n") if file)
         commits.append(Commit(commit, tuple(parents.split()), author[:200], date, title[:200], own))
     return tuple(commits)
 
