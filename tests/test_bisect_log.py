@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Measured, Same, Unusable
 from kdyno.bisect.session import Session, State, Step, Verification, git_log
+from kdyno.cli import bisect
 from kdyno.errors import UsageError
 from kdyno.measure.execution import Options
 from kdyno.store.run import Run
@@ -249,3 +252,33 @@ def test_a_name_and_a_subject_may_have_any_character(tmp_path: Path) -> None:
     one, two, three = points.commits(place, "main~2", "main")
     assert [each.title for each in (one, two, three)] == ["one", "two\x1eand\x1fmore", "three"]
     assert three.files == ("three.c",) and three.parents == (two.commit,)
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_a_search_goes_on_from_what_another_process_has_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one had the lock when this one had read the state already."""
+    place = scripted(tmp_path / "linux", *"01234")
+    log = ["git", "-C", str(place), "log", "--reverse", "--format=%H"]
+    names = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()
+    numbered = tuple(Point(str(at), str(at), {}, name) for at, name in enumerate(names))
+    question = replace(a_state().question, repository=str(place))
+    state = State(question, Range(numbered, "commit"))
+    folder, later = tmp_path / "search", Step(2, measured(0, -0.01), "by the other")
+
+    @contextmanager
+    def locked(file: Path, _waiting: object) -> Iterator[None]:
+        folder.mkdir()
+        other = replace(state, ends=difference(-0.01), steps=(later,))
+        Session(folder, other, {}, Options(tmp_path, tmp_path), execute, print).save()
+        yield
+
+    def execute(*_arguments: object) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(bisect.whole, "locked", locked)
+    monkeypatch.setattr(Session, "check", lambda _own: None)
+    monkeypatch.setattr(Session, "run", lambda own: own.state)
+    (result,) = bisect.searched(folder, state, Options(tmp_path, tmp_path), execute)
+    assert result.steps == (later,) and session.load(folder) == result

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from kdyno import whole
@@ -117,7 +118,7 @@ def bisect(request: Request, working: Working) -> int:
     else:
         state = _begun(request)
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
-        folder = options.runs / f"{stamp}-bisect-{state.question.case}"
+        folder = options.runs / f"{stamp}-bisect-{state.question.case}-{token_hex(2)}"
     try:
         states = list(searched(folder, state, options, counted))
     except BaseException:
@@ -171,9 +172,11 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
     while True:
         own = Session(folder, state, load_suites(), options, execute, say)
         own.check()
-        folder.mkdir(parents=True, exist_ok=True)
-        own.save()
-        state = own.run()
+        with whole.locked(folder / ".lock", lambda who: say(f"the search waits for {who}")):
+            if (folder / STATE).is_file():  # gone on with by the one that was waited for, perhaps
+                own.state = replace(session.load(folder), question=state.question)
+            own.save()
+            state = own.run()
         yield state
         point, repository = state.cause, Path(state.question.repository)
         if point is None:
