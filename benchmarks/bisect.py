@@ -5,7 +5,9 @@
 write to a pipe slower, three do not build, one does not boot, the others touch comments, other
 architectures and drivers that are off. `kdyno bisect` is to name that one. With --searches N so
 many branches of one repository, each with its commits drawn by another seed, so that all start
-from one tree and one kernel. --make FOLDER only makes the repository; --in FOLDER uses one.
+from one tree and one kernel. With --later SPINS a later commit takes some of the spins away: two
+steps of opposite sign, and both are to be named. --make FOLDER only makes the repository; --in
+FOLDER uses one.
 Needs minutes for each search, and 4 GB where TMPDIR is.
 """
 
@@ -49,12 +51,18 @@ _SETTINGS = (
 )
 
 
-def special(generator: random.Random) -> list[int]:
-    """Numbers of the commits that make it slow, do not build and do not boot."""
-    return generator.sample(range(2, COMMITS - 4, 4), 3)
+def special(generator: random.Random, later: int | None) -> tuple[list[int], int, int]:
+    """Numbers of the commits that change the time, that does not build, and that does not boot.
+
+    later: the spins that are left by a second change of the time; None: there is no second.
+    """
+    slow, broken, dead, *more = generator.sample(
+        range(2, COMMITS - 4, 4), 3 if later is None else 4
+    )
+    return sorted([slow, *more]), broken, dead
 
 
-def repository(place: Path, seeds: Iterable[int], spins: int = SPINS) -> None:
+def repository(place: Path, seeds: Iterable[int], spins: int, later: int | None) -> None:
     """Make it: tag c0, and of each seed SEED/c1 … SEED/c64 on a branch of its own."""
     tree = source.fetch(source.parse(SOURCE), cache_root(), lambda _text, _part: None).path
     shutil.copytree(tree, place, symlinks=True)
@@ -81,15 +89,17 @@ def repository(place: Path, seeds: Iterable[int], spins: int = SPINS) -> None:
     for seed in seeds:
         git("checkout", "-q", "-b", f"seed-{seed}", "c0")
         generator = random.Random(seed)
-        slow, broken, dead = special(generator)
+        slow, broken, dead = special(generator, later)
         error, panic = "#error not yet\n", '\tpanic("not yet");\n'
         changes = {
-            slow: (PIPE, ANCHOR, SPIN.format(spins) + ANCHOR),
+            slow[0]: (PIPE, ANCHOR, SPIN.format(spins) + ANCHOR),
             broken: (PIPE, ANCHOR, error + ANCHOR),
             broken + 3: (PIPE, error, ""),
             dead: (BOOT, BOOT_ANCHOR, panic + BOOT_ANCHOR),
             dead + 1: (BOOT, panic, ""),
         }
+        if later is not None:
+            changes[slow[1]] = (PIPE, SPIN.format(spins), SPIN.format(later))
         for number in range(1, COMMITS + 1):
             if number in changes:
                 path = change(*changes[number])
@@ -100,9 +110,11 @@ def repository(place: Path, seeds: Iterable[int], spins: int = SPINS) -> None:
             git("tag", f"{seed}/c{number}")
 
 
-def search(place: Path, results: Path, seed: int, words: list[str]) -> tuple[bool, float, int]:
-    """(whether the right commit was named, or a range with it; seconds; points measured)."""
-    result, slow = results / f"{seed}.json", special(random.Random(seed))[0]
+def search(
+    place: Path, results: Path, seed: int, later: int | None, words: list[str]
+) -> tuple[bool, float, int]:
+    """(whether the right commits were named, or ranges with them; seconds; points measured)."""
+    result, (slow, _, _) = results / f"{seed}.json", special(random.Random(seed), later)
     command = [sys.executable, "-m", "kdyno", "bisect", "--source", f"git:{place}"]
     command += ["--good", "c0", "--bad", f"{seed}/c{COMMITS}", "--case", "unixbench/pipe"]
     began_s = time.monotonic()
@@ -111,9 +123,12 @@ def search(place: Path, results: Path, seed: int, words: list[str]) -> tuple[boo
     data = json.loads(result.read_text())
     named = [(step["after"]["title"], step["point"]["title"]) for step in data["steps"]]
     numbers = [(int(after[1:]), int(title[1:])) for after, title in named]
-    right = len(numbers) == 1 and numbers[0][0] < slow <= numbers[0][1]
-    word = "right" if right else "WRONG"
-    print(f"seed {seed}: c{slow}, {took_s:.0f} s, {word}: {named}", file=sys.stderr, flush=True)
+    right = len(numbers) == len(slow) and all(
+        low < at <= high for at, (low, high) in zip(slow, sorted(numbers), strict=True)
+    )
+    right = right and data["answer"] == ("found" if len(slow) == 1 else "unclear")
+    where, word = " and ".join(f"c{at}" for at in slow), "right" if right else "WRONG"
+    print(f"seed {seed}: {where}, {took_s:.0f} s, {word}: {named}", file=sys.stderr, flush=True)
     return right, took_s, len(data["probes"])
 
 
@@ -124,22 +139,25 @@ def main() -> None:
     parser.add_argument("--in", type=Path, metavar="FOLDER", dest="place")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--spins", type=int, default=SPINS)
+    parser.add_argument("--later", type=int, metavar="SPINS")
     parser.add_argument("--searches", type=int, default=1, metavar="N")
     parser.add_argument("words", nargs="*", help="more words for kdyno bisect, behind --")
     request = parser.parse_args()
     seeds = range(request.seed, request.seed + request.searches)
     if request.make:
-        repository(request.make, seeds, request.spins)
+        repository(request.make, seeds, request.spins, request.later)
         return
     with tempfile.TemporaryDirectory(prefix="kdyno-bisect-") as folder:
         place = request.place or Path(folder, "linux")
         if not request.place:
-            repository(place, seeds, request.spins)
-        results = [search(place, Path(folder), seed, request.words) for seed in seeds]
+            repository(place, seeds, request.spins, request.later)
+        results = [
+            search(place, Path(folder), seed, request.later, request.words) for seed in seeds
+        ]
     right, times_s, points = zip(*results, strict=True)
     how = ", ".join(f"{took_s / 60:.1f}" for took_s in times_s)
     figures = (
-        Figure("right commit", sum(right), "", least=request.searches),
+        Figure("right answer", sum(right), "", least=request.searches),
         Figure("a search", max(times_s) / 60, "min", most=25, how=how),
         Figure("points measured", max(points), "", most=8),
     )
