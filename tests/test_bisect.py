@@ -362,6 +362,42 @@ def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> No
     assert text == (good.path / "lib/sort.c").read_bytes()
 
 
+def test_files_of_a_release_that_do_not_compile_one_by_one_are_one_point(tmp_path: Path) -> None:
+    """A header with those that use what it brings, takes away or declares otherwise; nobody by a
+    word of a comment."""
+    texts = {
+        "lib/list.h": ("int length(int);", "int length_of(int); int other(int);"),
+        "lib/list.c": ("int length(int x) { return x; }", "int length_of(int x) { return x; }"),
+        "net/use.c": ("/* renamed */ int y = length(1);", "int y = length_of(1);"),
+        "net/alone.c": ("int z = 1234; /* length */", "int z = 5678; /* length_of renamed */"),
+        "net/local.c": ("static int near_one;", "static int near_two;"),
+        "net/area.h": ("int area(int);", "int area(int, int);\ntypedef void (*other_fn)(int);"),
+        "net/sum.c": ("int s(void) { return area(1); }", "int s(void) { return area(1, 2); }"),
+        "net/type.h": ("extern struct kind *kind_one;", "extern const struct kind kind_one;"),
+        "net/kind.c": ("int k = of(kind_one);", "int k = of(&kind_one);"),
+        "net/void.c": ("void v1(int);", "void v2(int);"),
+    }
+    for name, versions in texts.items():
+        for end, text in zip(("good", "bad"), versions, strict=True):
+            file = tmp_path / end / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{text}\n")
+    files = (Point(f"{at}", name, {}, files=(name,)) for at, name in enumerate(texts, 1))
+    own = points.patched(
+        [Point("good", "good", {}), *files], *(tmp_path / end for end in ("good", "bad", "patches"))
+    )
+    assert [(point.title, point.files) for point in own[1:]] == [
+        ("lib/list.h and 2 more", ("lib/list.h", "lib/list.c", "net/use.c")),
+        ("net/alone.c", ("net/alone.c",)),
+        ("net/local.c", ("net/local.c",)),
+        ("net/area.h and 1 more", ("net/area.h", "net/sum.c")),
+        ("net/type.h and 1 more", ("net/type.h", "net/kind.c")),
+        ("net/void.c", ("net/void.c",)),
+    ]
+    changes = of_variant(tmp_path / "good", [Path(own[1].adds)], {}, ())
+    assert changes.files == {name: (tmp_path / "bad" / name).read_bytes() for name in own[1].files}
+
+
 def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

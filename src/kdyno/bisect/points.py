@@ -43,6 +43,12 @@ _ODD = re.compile(
 """Symbolic links, submodules, names with spaces or quotes, what is no text: no patch is laid."""
 _WHOLE = "# Automatically generated file; DO NOT EDIT."
 """What Kconfig writes on top of a whole configuration."""
+_SILENT = re.compile(r'/\*.*?\*/|//[^\n]*|"[^"\n]*"', re.DOTALL)
+"""Comments and strings of C."""
+_PROTOTYPE = re.compile(r"^(\w[\w\s*]*?)\b(\w+)\s*\(([^*;{}][^;{}]*)\)[^;{}()]*[;{]", re.MULTILINE)
+"""Of a function that is declared or begins, at the beginning of a line."""
+_VARIABLE = re.compile(r"^extern\s+(\w[\w\s*]*?)\b(\w+)\s*((?:\[[^;\[\]]*\])*)\s*;", re.MULTILINE)
+_WORD = re.compile(r"\b[A-Za-z_]\w{3,}")
 _LINES = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$")
 
 
@@ -227,20 +233,64 @@ def files(first: Point, good: Tree, bad: Tree) -> tuple[Point, ...]:
 
 
 def patched(points: Sequence[Point], good: Path, bad: Path, folder: Path) -> tuple[Point, ...]:
-    """The files with their patches, which are written into ``folder``. Of what no patch
-    is laid for one last point is made, which is to be the bad end as it is."""
+    """The files with their patches, which are written into ``folder``; those that need one another
+    are one point. Of what no patch is laid for one last point is made, which is to be the bad end
+    as it is."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts, others = [], []
-    for point in points[1:]:
-        if text := file_patch(good, bad, point.title):
-            file = folder / f"{point.name}.patch"
-            whole.write(file, text)
-            texts.append(replace(point, adds=str(file)))
-        else:
-            others.append(point.title)
-    if others:
-        texts.append(Point("others", "files that no patch is laid for", {}, files=tuple(others)))
-    return (points[0], *texts)
+    texts = {point.title: file_patch(good, bad, point.title) for point in points[1:]}
+    by_title, own = {point.title: point for point in points[1:]}, []
+    for files in _coupled({title: text for title, text in texts.items() if text}, good, bad):
+        point, more = by_title[files[0]], f" and {len(files) - 1} more" if files[1:] else ""
+        file = folder / f"{point.name}.patch"
+        whole.write(file, b"".join(texts[title] for title in files))
+        own.append(replace(point, title=files[0] + more, files=tuple(files), adds=str(file)))
+    if others := tuple(title for title, text in texts.items() if not text):
+        own.append(Point("others", "files that no patch is laid for", {}, files=others))
+    return (points[0], *own)
+
+
+def _coupled(files: Mapping[str, bytes], good: Path, bad: Path) -> list[list[str]]:
+    """Files that do not compile one by one: a header with whoever begins or ceases to use a name
+    that is new in all of them or gone from all, and with whoever changes where they name a
+    function or variable that the header declares otherwise. In the order of the first of each."""
+
+    def text(file: Path) -> str:
+        return _SILENT.sub(" ", file.read_text("utf-8", "replace")) if file.is_file() else ""
+
+    def changes(patch: bytes) -> str:
+        own = (line for line in patch.decode("utf-8", "replace").splitlines() if line[:1] in "+-")
+        return "\n".join(line[1:] for line in own)
+
+    before, after = ({file: text(tree / file) for file in files} for tree in (good, bad))
+    sides = [{file: set(_WORD.findall(own[file])) for file in files} for own in (before, after)]
+    changed = set[str]().union(*sides[0].values()) ^ set[str]().union(*sides[1].values())
+    users: dict[str, list[str]] = {}
+    for file in files:
+        for word in (sides[0][file] ^ sides[1][file]) & changed:
+            users.setdefault(word, []).append(file)
+    lines = {file: set(_WORD.findall(_SILENT.sub(" ", changes(files[file])))) for file in files}
+    headers = [file for file in files if file.endswith(".h")]
+    coupled = [own for own in users.values() if any(file in headers for file in own)]
+    for header in headers:
+        declared = [
+            {
+                (name, "".join(f"{kind}({more}".split()))
+                for form in (_PROTOTYPE, _VARIABLE)
+                for kind, name, more in form.findall(own[header])
+            }
+            for own in (before, after)
+        ]
+        for name in {name for name, _ in declared[0] ^ declared[1]}:
+            coupled.append([header, *(file for file in files if name in lines[file])])
+    group = {file: [file] for file in files}
+    for first, *others in coupled:
+        for other in others:
+            if group[other] is not group[first]:
+                group[first] += group[other]
+                group |= dict.fromkeys(group[other], group[first])
+    order = {file: at for at, file in enumerate(files)}
+    groups = {id(own): sorted(own, key=order.__getitem__) for own in group.values()}
+    return sorted(groups.values(), key=lambda own: order[own[0]])
 
 
 def file_patch(good: Path, bad: Path, path: str) -> bytes:
