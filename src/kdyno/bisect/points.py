@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kdyno import whole
+from kdyno import deferred, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.cross import option_of
 from kdyno.kernels.config import Option, Wish, rebuildable, values_of
@@ -27,6 +27,8 @@ from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.git import OPEN, SHORT, commit_of, first_parents, merge_base
 from kdyno.kernels.sources.tree import Tree
 from kdyno.sandbox import confined
+
+_disjoint_sets: Callable[..., Any] = deferred("scipy.cluster.hierarchy:DisjointSet")
 
 _DIFF = ("diff-tree", "-p", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index")
 """Not ``diff``, for which a repository's settings may change the prefixes of names."""
@@ -239,7 +241,7 @@ def patched(points: Sequence[Point], good: Path, bad: Path, folder: Path) -> tup
     folder.mkdir(parents=True, exist_ok=True)
     texts = {point.title: file_patch(good, bad, point.title) for point in points[1:]}
     by_title, own = {point.title: point for point in points[1:]}, []
-    for files in _coupled({title: text for title, text in texts.items() if text}, good, bad):
+    for files in _coupled([title for title, text in texts.items() if text], good, bad):
         point, more = by_title[files[0]], f" and {len(files) - 1} more" if files[1:] else ""
         file = folder / f"{point.name}.patch"
         whole.write(file, b"".join(texts[title] for title in files))
@@ -249,7 +251,7 @@ def patched(points: Sequence[Point], good: Path, bad: Path, folder: Path) -> tup
     return (points[0], *own)
 
 
-def _coupled(files: Mapping[str, bytes], good: Path, bad: Path) -> list[list[str]]:
+def _coupled(files: Sequence[str], good: Path, bad: Path) -> list[list[str]]:
     """Files that do not compile one by one: a header with whoever begins or ceases to use a name
     that is new in all of them or gone from all, and with whoever changes where they name a
     function or variable that the header declares otherwise. In the order of the first of each."""
@@ -257,9 +259,8 @@ def _coupled(files: Mapping[str, bytes], good: Path, bad: Path) -> list[list[str
     def text(file: Path) -> str:
         return _SILENT.sub(" ", file.read_text("utf-8", "replace")) if file.is_file() else ""
 
-    def changes(patch: bytes) -> str:
-        own = (line for line in patch.decode("utf-8", "replace").splitlines() if line[:1] in "+-")
-        return "\n".join(line[1:] for line in own)
+    def changes(file: str) -> str:
+        return "\n".join({*before[file].splitlines()} ^ {*after[file].splitlines()})
 
     before, after = ({file: text(tree / file) for file in files} for tree in (good, bad))
     sides = [{file: set(_WORD.findall(own[file])) for file in files} for own in (before, after)]
@@ -268,10 +269,9 @@ def _coupled(files: Mapping[str, bytes], good: Path, bad: Path) -> list[list[str
     for file in files:
         for word in (sides[0][file] ^ sides[1][file]) & changed:
             users.setdefault(word, []).append(file)
-    lines = {file: set(_WORD.findall(_SILENT.sub(" ", changes(files[file])))) for file in files}
-    headers = [file for file in files if file.endswith(".h")]
-    coupled = [own for own in users.values() if any(file in headers for file in own)]
-    for header in headers:
+    lines = {file: set(_WORD.findall(changes(file))) for file in files}
+    coupled = [own for own in users.values() if any(file.endswith(".h") for file in own)]
+    for header in (file for file in files if file.endswith(".h")):
         declared = [
             {
                 (name, "".join(f"{kind}({more}".split()))
@@ -282,15 +282,15 @@ def _coupled(files: Mapping[str, bytes], good: Path, bad: Path) -> list[list[str
         ]
         for name in {name for name, _ in declared[0] ^ declared[1]}:
             coupled.append([header, *(file for file in files if name in lines[file])])
-    group = {file: [file] for file in files}
+    groups = _disjoint_sets(files)
     for first, *others in coupled:
         for other in others:
-            if group[other] is not group[first]:
-                group[first] += group[other]
-                group |= dict.fromkeys(group[other], group[first])
+            groups.merge(first, other)
     order = {file: at for at, file in enumerate(files)}
-    groups = {id(own): sorted(own, key=order.__getitem__) for own in group.values()}
-    return sorted(groups.values(), key=lambda own: order[own[0]])
+    return sorted(
+        (sorted(own, key=order.__getitem__) for own in groups.subsets()),
+        key=lambda own: order[own[0]],
+    )
 
 
 def file_patch(good: Path, bad: Path, path: str) -> bytes:
