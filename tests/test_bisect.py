@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import Kdyno
-from fake_tree import commit, git, make_tree
+from fake_tree import commit, git
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,10 +29,9 @@ from kdyno.cli import bisect
 from kdyno.cli.bisect import Request
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
-from kdyno.kernels.changes import of_variant
+from kdyno.experiment.model import Experiment
 from kdyno.kernels.config import Option
 from kdyno.kernels.image import Image
-from kdyno.kernels.source import Tree, fetch, parse
 from kdyno.kernels.sources import git as fetching
 from kdyno.measure import execution
 from kdyno.measure.bench import same_kernels
@@ -304,131 +303,6 @@ def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
     (tmp_path / "series").write_text("0003-c.patch\n")
     with pytest.raises(UsageError, match=r"0003-c\.patch is not there"):
         points.series(tmp_path)
-
-
-def releases(folder: Path) -> tuple[Tree, Tree]:
-    """Of a toy: a file changes, others appear, go away, may be run, are no text or a link."""
-    trees = []
-    for name in ("7.3.4", "7.3.5"):
-        tree = make_tree(folder / name, name)
-        (tree / "logo.bin").write_bytes(b"\0" + name.encode())
-        (tree / "gone.c").write_text("int gone;\n")
-        if name == "7.3.5":
-            (tree / "gone.c").unlink()
-            (tree / "lib" / "sort.c").write_text("int sort(void)\n{\n\treturn 2;\n}")
-            (tree / "lib" / "empty.h").write_text("#define NEW 1\n")
-            (tree / "lib" / "new.sh").write_text("exit 1\n")
-            (tree / "lib" / "new.sh").chmod(0o755)
-            (tree / "init" / "main.c").chmod(0o755)
-            (tree / "lib" / "link.h").unlink()
-            (tree / "lib" / "link.h").symlink_to("../Kbuild")
-        trees.append(fetch(parse(f"path:{tree}"), folder / "cache", lambda _text, _part: None))
-    return trees[0], trees[1]
-
-
-def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> None:
-    good, bad = releases(tmp_path)
-    first = Point("good", "kernel.org:7.3.4", {"source": "kernel.org:7.3.4"})
-    of_files = points.files(first, good, bad)
-    names = ["Makefile", "lib/empty.h", "lib/link.h", "gone.c", "init/main.c"]
-    names += ["lib/new.sh", "lib/sort.c", "logo.bin"]
-    assert [file.title for file in of_files] == [first.title, *names]
-    assert [file.name for file in of_files] == ["good", *"12345678"]
-    of_files = points.patched(of_files, good.path, bad.path, tmp_path / "patches")
-    names = [name for name in names if name not in ("lib/link.h", "logo.bin")]
-    assert [file.title for file in of_files] == [
-        first.title,
-        *names,
-        "files that no patch is laid for",
-    ]
-    assert of_files[-1].files == ("lib/link.h", "logo.bin")
-    last = Range(of_files, "file").keys(of_files[-2])
-    assert last["source"] == "kernel.org:7.3.4" and len(last["patches"]) == len(names)
-    together = tmp_path / "together.patch"
-    together.write_bytes(b"".join(Path(each).read_bytes() for each in last["patches"]))
-    changes = of_variant(good.path, [together], {}, ())
-    assert changes == of_variant(good.path, map(Path, last["patches"]), {}, ())
-    assert changes.files.keys() == set(names) and changes.files["gone.c"] is None
-    for name in set(names) - {"gone.c"}:
-        file = bad.path / name
-        assert changes.files[name] == file.read_bytes()
-        assert (name in changes.executable) == bool(file.stat().st_mode & 0o100), name
-    # What nothing compiles is left out, and is in what stands for it.
-    active = points.active(of_files, frozenset({"lib/sort.c", "gone.c"}))
-    assert [each.title for each in active[1:]] == ["Makefile", "gone.c", "lib/sort.c"]
-    back = tmp_path / "back.patch"
-    back.write_bytes(points.file_patch(bad.path, good.path, "lib/sort.c"))
-    (text,) = of_variant(bad.path, [back], {}, ()).files.values()
-    assert text == (good.path / "lib/sort.c").read_bytes()
-
-
-def test_files_of_a_release_that_do_not_compile_one_by_one_are_one_point(tmp_path: Path) -> None:
-    """A header with those that use what it brings, takes away or declares otherwise; nobody by a
-    word of a comment."""
-    texts = {
-        "lib/list.h": ("int length(int);", "int length_of(int); int other(int);"),
-        "lib/list.c": ("int length(int x) { return x; }", "int length_of(int x) { return x; }"),
-        "net/use.c": ("/* renamed */ int y = length(1);", "int y = length_of(1);"),
-        "net/alone.c": ("int z = 1234; /* length */", "int z = 5678; /* length_of renamed */"),
-        "net/local.c": ("static int near_one;", "static int near_two;"),
-        "net/area.h": ("int area(int);", "int area(int, int);\ntypedef void (*other_fn)(int);"),
-        "net/sum.c": ("int s(void) { return area(1); }", "int s(void) { return area(1, 2); }"),
-        "net/type.h": ("extern struct kind *kind_one;", "extern const struct kind kind_one;"),
-        "net/kind.c": ("int k = of(kind_one);", "int k = of(&kind_one);"),
-        "net/void.c": ("void v1(int);", "void v2(int);"),
-    }
-    for name, versions in texts.items():
-        for end, text in zip(("good", "bad"), versions, strict=True):
-            file = tmp_path / end / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(f"{text}\n")
-    files = (Point(f"{at}", name, {}, files=(name,)) for at, name in enumerate(texts, 1))
-    own = points.patched(
-        [Point("good", "good", {}), *files], *(tmp_path / end for end in ("good", "bad", "patches"))
-    )
-    assert [(point.title, point.files) for point in own[1:]] == [
-        ("lib/list.h and 2 more", ("lib/list.h", "lib/list.c", "net/use.c")),
-        ("net/alone.c", ("net/alone.c",)),
-        ("net/local.c", ("net/local.c",)),
-        ("net/area.h and 1 more", ("net/area.h", "net/sum.c")),
-        ("net/type.h and 1 more", ("net/type.h", "net/kind.c")),
-        ("net/void.c", ("net/void.c",)),
-    ]
-    changes = of_variant(tmp_path / "good", [Path(own[1].adds)], {}, ())
-    assert changes.files == {name: (tmp_path / "bad" / name).read_bytes() for name in own[1].files}
-
-
-def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    releases(tmp_path)
-    request = Request(
-        good=f"path:{tmp_path / '7.3.4'}", bad=f"path:{tmp_path / '7.3.5'}", case="unixbench/pipe"
-    )
-    state = bisect._begun(request)
-    assert state.range.what == "file"
-    options = Options(tmp_path / "cache", tmp_path / "runs")
-    heard: list[str] = []
-    own = Session(tmp_path / "it", state, catalogue.load(), options, lambda *_: None, heard.append)  # type: ignore[arg-type, return-value]
-    own.check()
-    monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: Recipes({"x": None}, {}))  # type: ignore[dict-item]
-    for compiled, titles in (({"lib/sort.c"}, ["Makefile", "lib/sort.c"]), (None, ["", ""])):
-        expected = compiled and frozenset(compiled)
-        monkeypatch.setattr(
-            "kdyno.bisect.session.compiled_sources", lambda *_, value=expected: value
-        )
-        own.state = state
-        own._leave_out(*state.range.points)
-        first, *others = own.state.range.points
-        assert first.keys == {"source": f"path:{tmp_path / '7.3.4'}"}
-        assert [other.title for other in others] == titles if compiled else len(others) == 7
-        assert others[-1].keys == {"source": f"path:{tmp_path / '7.3.5'}"}, "built already"
-        assert own._with_keys(others[-1]) == others[-1]
-        keys = own._with_keys(others[0]).keys
-        assert keys["source"] == first.keys["source"] and len(keys["patches"]) == 1
-    assert heard[1] == "6 of 8 files change nothing that this configuration compiles"
-    revert = own._reverted(own.state.range.points[-2])
-    assert "-\treturn 2;" in revert.read_text()
 
 
 @pytest.mark.needs("git", "sandbox")
@@ -721,6 +595,75 @@ def test_what_a_probe_has_built_is_what_it_measures(
     # A probe; or, where none was needed, the verification, which is another experiment.
     assert [each.prepared for each in seen] == [None if outcome else result]
     assert [step.outcome for step in search.state.steps] == ([outcome] if outcome else [])
+
+
+def test_a_file_that_does_not_build_alone_takes_those_first_that_the_compiler_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["a.h", "area.h", "b.c", "step.c", "sum.c", "table.c", "z.c"]
+    points = [Point("good", "good", {"source": "debian:linux-source-7.3"})]
+    for at, name in enumerate(names, 1):
+        patch = tmp_path / f"{at}.patch"
+        lines = (f"--- a/net/{name}", f"+++ b/net/{name}", "@@ -1 +1 @@")
+        patch.write_text("\n".join([*lines, f"-int {name[:-2]}_old;", "+int other;", ""]))
+        points.append(Point(f"{at}", name, {}, files=(f"net/{name}",), adds=str(patch)))
+    points.append(Point("bad", "bad", {"source": "debian:linux-source-7.3", "cmdline": "bad"}))
+    complaints = {
+        "sum.c": "  ../net/sum.c:7:2: error: too few arguments to function 'area'",
+        "table.c": "  ld: net/z.o: undefined reference to `table_old'",
+    }
+
+    def build(experiment: Experiment, *_: object, **__: object) -> Built:
+        """area.h needs sum.c and table.c, and step.c is the step."""
+        images: dict[str, bytes] = {}
+        failed: dict[str, str] = {}
+        for variant in experiment.variants:
+            text = "".join(Path(patch).read_text() for patch in variant.patches)
+            if variant.name == "bad" or "b/net/step.c" in text:
+                images[variant.name] = b"bad"
+            else:
+                images[variant.name] = b"good"
+            for needed, complaint in complaints.items():
+                if "b/net/area.h" in text and f"b/net/{needed}" not in text:
+                    failed[variant.name] = complaint
+        for name in failed:
+            images.pop(name, None)
+        folder = tmp_path / f"images-{len(list(tmp_path.glob('images-*')))}"
+        return replace(built(folder, **images), failed=failed)
+
+    base = {"suite": [{"name": "unixbench", "cases": ["pipe"]}]}
+    state = State(
+        Question("unixbench", "pipe", base),
+        Range(tuple(points), "file"),
+        Difference(0.9, 0.89, 0.91),
+        "ends",
+    )
+    monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: Recipes({}, {}))
+    monkeypatch.setattr("kdyno.bisect.session.build_all", build)
+
+    def verify(*_: object) -> None:
+        raise UsageError("to be verified")
+
+    monkeypatch.setattr(Session, "_verify", verify)
+    heard: list[str] = []
+    for name in ("search", "short"):
+        (tmp_path / name / session.PATCHES).mkdir(parents=True)
+    own = Options(tmp_path / "cache", tmp_path / "runs")
+    search = Session(tmp_path / "search", state, catalogue.load(), own, verify, heard.append)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="to be verified"):
+        search.run()
+    order = [point.title for point in search.state.range.points]
+    assert order == ["good", "a.h", "area.h", "table.c", "sum.c", "b.c", "step.c", "z.c", "bad"]
+    (step,) = search.state.search().steps
+    assert order[step.low + 1 : step.high + 1] == ["step.c"]
+    assert "4 does not build without sum.c: with them, then" in heard
+    assert not search.state.search().unusable
+    monkeypatch.setattr("kdyno.bisect.session._MOST_BUILDS", 1)
+    search = Session(tmp_path / "short", state, catalogue.load(), own, verify, heard.append)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="to be verified"):
+        search.run()
+    assert [point.title for point in search.state.range.points] == ["good", *names, "bad"]
+    assert search.state.search().unusable.keys() == {2, 3, 4, 5}
 
 
 def test_a_kernel_in_which_nothing_compiled_differs_is_called_the_same(tmp_path: Path) -> None:

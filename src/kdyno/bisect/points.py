@@ -51,6 +51,11 @@ _PROTOTYPE = re.compile(r"^(\w[\w\s*]*?)\b(\w+)\s*\(([^*;{}][^;{}]*)\)[^;{}()]*[
 """Of a function that is declared or begins, at the beginning of a line."""
 _VARIABLE = re.compile(r"^extern\s+(\w[\w\s*]*?)\b(\w+)\s*((?:\[[^;\[\]]*\])*)\s*;", re.MULTILINE)
 _WORD = re.compile(r"\b[A-Za-z_]\w{3,}")
+_QUOTED = re.compile(r"[`'‘](?:struct |union |enum )?(\w{4,})['’]")
+"""A name in what a compiler or linker says."""
+_PLACE = re.compile(r"^\s*(\S+\.[chS]):\d+", re.MULTILINE)
+_TELLING = 8
+"""A name on the changed lines of more points does not tell which of them is needed."""
 _LINES = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$")
 
 
@@ -291,6 +296,30 @@ def _coupled(files: Sequence[str], good: Path, bad: Path) -> list[list[str]]:
         (sorted(own, key=order.__getitem__) for own in groups.subsets()),
         key=lambda own: order[own[0]],
     )
+
+
+def needed(errors: str, later: Sequence[Point]) -> list[Point]:
+    """Of later points those without which a build failed, by the compiler's words: with a file that
+    it complains about, or with a name that it quotes on lines they change, headers before others.
+    """
+    places = [f"/{place}" for place in _PLACE.findall(errors)]
+    names = set(_QUOTED.findall(errors))
+    changing: dict[str, list[Point]] = {}
+    for point in later:
+        lines = Path(point.adds).read_text("utf-8", "replace").splitlines() if point.adds else ()
+        changed = "\n".join(line for line in lines if line.startswith(("+", "-")))
+        for name in names.intersection(_WORD.findall(changed)):
+            changing.setdefault(name, []).append(point)
+    chosen = [
+        point
+        for point in later
+        if any(place.endswith(f"/{file}") for place in places for file in point.files)
+    ]
+    for points in changing.values():
+        headers = [point for point in points if any(file.endswith(".h") for file in point.files)]
+        if len(own := headers or points) <= _TELLING:
+            chosen += own
+    return [point for point in later if point in chosen]
 
 
 def file_patch(good: Path, bad: Path, path: str) -> bytes:

@@ -31,7 +31,7 @@ from kdyno.kernels.config import options
 from kdyno.kernels.image import compiled_sources
 from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.source import Tree
-from kdyno.measure.builder import build_all, check
+from kdyno.measure.builder import Built, Recipes, build_all, check
 from kdyno.measure.commands import literal
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
@@ -53,6 +53,8 @@ ENDS_PRECISION = 0.005
 """Of the ends, as long as nobody has said how large a difference is looked for."""
 COARSE = 0.03
 """Of the ends at first."""
+_MOST_BUILDS = 8
+"""Of a point that is a set of files, each with those that the one before lacked."""
 _BAR = 24
 """Columns of the curve."""
 REVERTED = "reverted"
@@ -185,6 +187,18 @@ class State:
         """Of a step that the search names; None: there was none yet."""
         ends = (step.low, step.high)
         return next((own for own in self.verified if (own.low, own.high) == ends), None)
+
+
+@dataclass(frozen=True)
+class _Three:
+    """A point between the ends of its range."""
+
+    points: Sequence[Point]
+    experiment: Experiment
+    failure: str = ""
+    """Why not all of them are built."""
+    prepared: tuple[Recipes, Built] | None = None
+    """Their kernels."""
 
 
 Execute = Callable[[Experiment, Catalogue, Options], tuple[Run, Verdict]]
@@ -321,36 +335,69 @@ class Session:
             f"{span.high - at - 1} after it"
         )
         began_s = time.monotonic()
-        three = [self._with_keys(points[place]) for place in (span.low, at, span.high)]
-        experiment = self._experiment(f"step-{search.probes + 1}", three, search.half_width)
-        run, build_s = "", 0.0
+        three = self._build(search, span, at)
+        for _ in range(_MOST_BUILDS - 1):
+            later = points[at + 1 : span.high] if self.state.range.what == "file" else ()
+            if not (needed := ranges.needed(three.failure, later)):
+                break
+            at = self._take_first(needed, at, span)
+            points = self.state.range.points
+            three = self._build(search, span, at)
+        build_s, run = time.monotonic() - began_s, ""
         outcome: Outcome
-        try:
-            cache, listener = self.options.cache, self.options.listener
-            more: Any = {"report": listener.building, "notify": listener.notify}
-            recipes = check(experiment, cache, listener.fetching, report=listener.building)
-            built = build_all(experiment, recipes, cache, jobs=self.options.jobs, **more)
-        except UsageError as problem:
-            outcome = Unusable(str(problem)[:500])
+        if three.prepared is None:
+            outcome = Unusable(three.failure[:500])
         else:
-            build_s = time.monotonic() - began_s
+            images = three.prepared[1].images
+            low, middle, high = (images[point.name].content for point in three.points)
             self._built |= {span.low, at, span.high}
-            low, middle, high = (built.images.get(point.name) for point in three)
-            if low is None or middle is None or high is None:
-                outcome = Unusable(next(iter(built.failed.values()), "it was not built")[:500])
-            elif middle.content in (low.content, high.content):
+            if middle in (low, high):
                 self.tell(f"{points[at].short} is the same kernel as one of the two")
-                outcome = Same(middle.content == low.content)
+                outcome = Same(middle == low)
             else:
-                options = replace(self.options, prepared=(recipes, built))
-                own, verdict = self.execute(experiment, self.suites, options)
-                run, outcome = own.name, self._outcome(own, verdict, three, search.half_width)
+                options = replace(self.options, prepared=three.prepared)
+                own, verdict = self.execute(three.experiment, self.suites, options)
+                run, outcome = (
+                    own.name,
+                    self._outcome(own, verdict, three.points, search.half_width),
+                )
         if isinstance(outcome, Unusable):
             first = outcome.why.strip().splitlines() or [""]
             self.tell(f"{points[at].short} is left out: {first[0]}")
         seconds = time.monotonic() - began_s
         step = Step(at, outcome, run, round(seconds, 1), round(build_s, 1))
         self.save(steps=(*self.state.steps, step))
+
+    def _build(self, search: Search, span: Span, at: int) -> _Three:
+        """The kernels of a point and of the ends of its range."""
+        places = (span.low, at, span.high)
+        three = [self._with_keys(self.state.range.points[place]) for place in places]
+        experiment = self._experiment(f"step-{search.probes + 1}", three, search.half_width)
+        cache, listener = self.options.cache, self.options.listener
+        more: Any = {"report": listener.building, "notify": listener.notify}
+        try:
+            recipes = check(experiment, cache, listener.fetching, report=listener.building)
+            built = build_all(experiment, recipes, cache, jobs=self.options.jobs, **more)
+        except UsageError as problem:
+            return _Three(three, experiment, str(problem))
+        if all(point.name in built.images for point in three):
+            return _Three(three, experiment, prepared=(recipes, built))
+        return _Three(three, experiment, next(iter(built.failed.values()), "it was not built"))
+
+    def _take_first(self, needed: Sequence[Point], at: int, span: Span) -> int:
+        """Files that have none between them measured are put into another order, ``needed`` before
+        the point ``at``; where that is now. What had no figure behind it may have one now."""
+        range_, names = self.state.range, ", ".join(point.title for point in needed)
+        self.tell(f"{range_.points[at].short} does not build without {names}: with them, then")
+        head, tail = range_.points[:at], range_.points[at:]
+        others = (point for point in tail if point not in needed)
+        steps = (
+            step
+            for step in self.state.steps
+            if not (isinstance(step.outcome, Unusable) and at <= step.at < span.high)
+        )
+        self.save(range=replace(range_, points=(*head, *needed, *others)), steps=tuple(steps))
+        return at + len(needed)
 
     def _outcome(
         self, run: Run, verdict: Verdict, three: Sequence[Point], needed: float
@@ -444,7 +491,8 @@ class Session:
         if self.state.range.what == "file" and not point.keys:
             # As one patch: a sandbox for each of hundreds would take longer than the build.
             file = self._patches / f"up-to-{point.name}.patch"
-            whole.write(file, b"".join(Path(patch).read_bytes() for patch in keys["patches"]))
+            # By name, so that the same files are the same patch in whatever order they are.
+            whole.write(file, b"".join(Path(own).read_bytes() for own in sorted(keys["patches"])))
             keys = {**keys, "patches": [str(file)]}
         return replace(point, keys=keys)
 
