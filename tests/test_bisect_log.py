@@ -20,6 +20,7 @@ from kdyno.bisect.search import Measured, Same, Unusable
 from kdyno.bisect.session import Session, State, Step, Verification, git_log
 from kdyno.cli import bisect
 from kdyno.errors import UsageError
+from kdyno.kernels.build import BuildProgress
 from kdyno.measure.execution import Options
 from kdyno.store.run import Run
 
@@ -282,3 +283,20 @@ def test_a_search_goes_on_from_what_another_process_has_measured(
     monkeypatch.setattr(Session, "run", lambda own: own.state)
     (result,) = bisect.searched(folder, state, Options(tmp_path, tmp_path), execute)
     assert result.steps == (later,) and session.load(folder) == result
+
+
+def test_how_far_the_builds_of_a_step_are_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(own: Session) -> State:
+        own.options.listener.building(BuildProgress("07", "compile", 20, 80, 6.0, "fs/pipe.o"))
+        own.tell("07 is left out")
+        return own.state
+
+    monkeypatch.setattr(Session, "check", lambda _own: None)
+    monkeypatch.setattr(Session, "run", run)
+    options = Options(tmp_path, tmp_path)
+    list(bisect.searched(tmp_path / "search", a_state(), options, lambda *_: None))  # type: ignore[arg-type, return-value]
+    building, word = capsys.readouterr().err.splitlines()
+    assert building == "07: building, 20 of about 80 objects, about 18 s left  fs/pipe.o"
+    assert word == "07 is left out"

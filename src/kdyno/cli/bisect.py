@@ -169,8 +169,16 @@ def deepest(states: Sequence[State]) -> State:
 
 def searched(folder: Path, state: State, options: Options, execute: Execute) -> Iterator[State]:
     """The search, and the one inside the merge that it found, and so on."""
+    building = Building()
+    listener = replace(options.listener, fetching=building.fetching, building=building.building)
+    options = replace(options, listener=listener)
+
+    def tell(text: str) -> None:
+        building.end()
+        say(text)
+
     while True:
-        own = Session(folder, state, load_suites(), options, execute, say)
+        own = Session(folder, state, load_suites(), options, execute, tell)
         own.check()
         with whole.locked(folder / ".lock", lambda who: say(f"the search waits for {who}")):
             if (folder / STATE).is_file():  # gone on with by the one that was waited for, perhaps
