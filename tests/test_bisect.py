@@ -23,7 +23,15 @@ from hypothesis import strategies as st
 from benchmarks.simulation import searches
 from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
-from kdyno.bisect.search import Difference, Measured, Same, Search, Span, Unusable
+from kdyno.bisect.search import (
+    MOST_UNUSABLE,
+    Difference,
+    Measured,
+    Same,
+    Search,
+    Span,
+    Unusable,
+)
 from kdyno.bisect.session import Question, Session, State, Step, Verification, git_log, load, toml
 from kdyno.cli import bisect
 from kdyno.cli.bisect import Request
@@ -141,6 +149,14 @@ def test_an_equal_kernel_narrows_the_range_without_a_measurement() -> None:
     assert state.span is not None and (state.span.low, state.span.high) == (2, 4)
     state.record(3, Same(as_low=False))
     assert [(step.low, step.high) for step in state.steps] == [(2, 3)] and state.span is None
+
+
+def test_a_range_in_which_nothing_has_a_figure_is_given_up() -> None:
+    search = Search(Span(0, 500, difference(0.02)), 0.005)
+    while search.span is not None:
+        search.record(search.probe((), 60.0, 60.0), Unusable("it does not build"))
+    assert search.probes == MOST_UNUSABLE and search.left() == 0
+    assert [(step.low, step.high) for step in search.steps] == [(0, 500)] and search.certain
 
 
 def test_a_built_neighbour_is_preferred_to_the_middle() -> None:

@@ -25,6 +25,9 @@ _NEIGHBOUR_FAILS = 0.75
 """Chance that the neighbour of a point that does not build or boot fails too; it falls by this
 factor with each point between."""
 
+MOST_UNUSABLE = 16
+"""Points of one range; with so many that have no figure the others are not tried."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -78,7 +81,7 @@ Outcome = Measured | Same | Unusable
 @dataclass(frozen=True)
 class Span:
     """A range with its difference. As an answer: the step is in one of the points low + 1 … high,
-    of which all but ``high`` have no figure; ``high`` alone where there are none between."""
+    of which ``high`` alone has a figure."""
 
     low: int
     high: int
@@ -127,8 +130,10 @@ class Search:
         return len(self.steps) == 1 and not self.spread
 
     def candidates(self, span: Span) -> list[int]:
-        """Points inside a range that may have a figure."""
-        return [at for at in range(span.low + 1, span.high) if at not in self.unusable]
+        """Points inside a range that may have a figure, and are worth a try."""
+        inside = range(span.low + 1, span.high)
+        left = [at for at in inside if at not in self.unusable]
+        return left if len(inside) - len(left) < MOST_UNUSABLE else []
 
     def probe(self, built: Collection[int], build_s: float, measure_s: float) -> int:
         """The point of ``span`` to measure next. built: points whose kernels are there already."""

@@ -340,7 +340,7 @@ class Session:
             later = points[at + 1 : span.high] if self.state.range.what == "file" else ()
             if not (needed := ranges.needed(three.failure, later)):
                 break
-            at = self._take_first(needed, at, span)
+            at = self._take_first(needed, at)
             points = self.state.range.points
             three = self._build(search, span, at)
         build_s, run = time.monotonic() - began_s, ""
@@ -384,19 +384,14 @@ class Session:
             return _Three(three, experiment, prepared=(recipes, built))
         return _Three(three, experiment, next(iter(built.failed.values()), "it was not built"))
 
-    def _take_first(self, needed: Sequence[Point], at: int, span: Span) -> int:
-        """Files that have none between them measured are put into another order, ``needed`` before
-        the point ``at``; where that is now. What had no figure behind it may have one now."""
+    def _take_first(self, needed: Sequence[Point], at: int) -> int:
+        """Put the files of a range in which nothing is measured yet into another order, ``needed``
+        before the point ``at``; where that is now."""
         range_, names = self.state.range, ", ".join(point.title for point in needed)
         self.tell(f"{range_.points[at].short} does not build without {names}: with them, then")
         head, tail = range_.points[:at], range_.points[at:]
         others = (point for point in tail if point not in needed)
-        steps = (
-            step
-            for step in self.state.steps
-            if not (isinstance(step.outcome, Unusable) and at <= step.at < span.high)
-        )
-        self.save(range=replace(range_, points=(*head, *needed, *others)), steps=tuple(steps))
+        self.save(range=replace(range_, points=(*head, *needed, *others)))
         return at + len(needed)
 
     def _outcome(
@@ -664,9 +659,12 @@ def _step(state: State, search: Search, step: Span) -> Iterator[str]:
         yield f"{what} {high.short}  {high.title}"
     else:
         yield f"one of {_count(step, what)}, of which only the last has a figure:"
-        for at in range(step.low + 1, step.high):
+        failed = [at for at in range(step.low + 1, step.high) if at in search.unusable]
+        for at in failed:
             why = (search.unusable[at].strip().splitlines() or ["?"])[0]
             yield f"  {points[at].short}  {points[at].title}  ({why[:120]})"
+        if untried := step.high - step.low - 1 - len(failed):
+            yield f"  and {untried} that were not tried, as {len(failed)} in this range failed"
         yield f"  {high.short}  {high.title}"
     if high.author:
         yield f"  author    {high.author}"
