@@ -306,8 +306,8 @@ def needed(errors: str, later: Sequence[Point]) -> list[Point]:
     names = set(_QUOTED.findall(errors))
     changing: dict[str, list[Point]] = {}
     for point in later:
-        lines = Path(point.adds).read_text("utf-8", "replace").splitlines() if point.adds else ()
-        changed = "\n".join(line for line in lines if line.startswith(("+", "-")))
+        patch = Path(point.adds).read_text("utf-8", "replace") if point.adds else ""
+        changed = "\n".join(re.findall(r"^(?!--- |\+\+\+ )[-+].*", patch, re.MULTILINE))
         for name in names.intersection(_WORD.findall(changed)):
             changing.setdefault(name, []).append(point)
     chosen = [

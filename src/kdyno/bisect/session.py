@@ -340,7 +340,9 @@ class Session:
             later = points[at + 1 : span.high] if self.state.range.what == "file" else ()
             if not (needed := ranges.needed(three.failure, later)):
                 break
-            at = self._take_first(needed, at)
+            users = ranges.needed(three.failure, points[span.low + 1 : at + 1])
+            self._take_before(needed, points.index(users[0]) if users else at, at)
+            at += len(needed)
             points = self.state.range.points
             three = self._build(search, span, at)
         build_s, run = time.monotonic() - began_s, ""
@@ -384,15 +386,14 @@ class Session:
             return _Three(three, experiment, prepared=(recipes, built))
         return _Three(three, experiment, next(iter(built.failed.values()), "it was not built"))
 
-    def _take_first(self, needed: Sequence[Point], at: int) -> int:
-        """Put the files of a range in which nothing is measured yet into another order, ``needed``
-        before the point ``at``; where that is now."""
+    def _take_before(self, needed: Sequence[Point], place: int, at: int) -> None:
+        """Put the files of a range in which nothing is measured yet into another order: what ``at``
+        lacks goes before ``place``, from where on it is needed."""
         range_, names = self.state.range, ", ".join(point.title for point in needed)
         self.tell(f"{range_.points[at].short} does not build without {names}: with them, then")
-        head, tail = range_.points[:at], range_.points[at:]
+        head, tail = range_.points[:place], range_.points[place:]
         others = (point for point in tail if point not in needed)
         self.save(range=replace(range_, points=(*head, *needed, *others)))
-        return at + len(needed)
 
     def _outcome(
         self, run: Run, verdict: Verdict, three: Sequence[Point], needed: float
