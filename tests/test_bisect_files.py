@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,5 +142,8 @@ def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
         keys = own._with_keys(others[0]).keys
         assert keys["source"] == first.keys["source"] and len(keys["patches"]) == 1
     assert heard[1] == "6 of 8 files change nothing that this configuration compiles"
-    revert = own._reverted(own.state.range.points[-2])
+    point = own.state.range.points[-2]
+    several = replace(point, title="gone.c and 1 more", files=("gone.c", *point.files))
+    assert own._reverted(several).read_text().count("diff --git ") == 1 + len(point.files)
+    revert = own._reverted(point)
     assert "-\treturn 2;" in revert.read_text()

@@ -467,7 +467,8 @@ class Session:
             return ranges.reverted(Path(self.state.question.repository), high, self._patches)
         good, bad = (self._tree(self.state.range.points[at]) for at in (0, -1))
         file = self._patches / f"revert-{high.name}.patch"
-        whole.write(file, ranges.file_patch(bad.path, good.path, high.title))
+        patches = (ranges.file_patch(bad.path, good.path, own) for own in high.files)
+        whole.write(file, b"".join(patches))
         return file
 
     # An experiment of some points.
