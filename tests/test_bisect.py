@@ -681,6 +681,14 @@ def test_a_file_that_does_not_build_alone_takes_those_first_that_the_compiler_na
     assert [point.title for point in search.state.range.points] == ["good", *names, "bad"]
     assert search.state.search().unusable.keys() == {2, 3, 4, 5}
 
+    def failures() -> list[str]:
+        return [search.state.range.points[step.at].title for step in search.state.steps]
+
+    before = failures()
+    search._take_before([points[5]], 2, 4)
+    assert [point.title for point in search.state.range.points[1:4]] == ["a.h", "sum.c", "area.h"]
+    assert failures() == before, "each with the failure of its own point"
+
 
 def test_a_kernel_in_which_nothing_compiled_differs_is_called_the_same(tmp_path: Path) -> None:
     images = dict(built(tmp_path, stock=b"1", remark=b"1", other=b"2", blank=b"1").images)

@@ -54,6 +54,7 @@ _WORD = re.compile(r"\b[A-Za-z_]\w{3,}")
 _QUOTED = re.compile(r"[`'‘](?:struct |union |enum )?(\w{4,})['’]")
 """A name in what a compiler or linker says."""
 _PLACE = re.compile(r"^\s*(\S+\.[chS]):\d+", re.MULTILINE)
+"""The file of an error, from wherever the compiler ran."""
 _TELLING = 8
 """A name on the changed lines of more points does not tell which of them is needed."""
 _LINES = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$")

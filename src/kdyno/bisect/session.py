@@ -359,10 +359,8 @@ class Session:
             else:
                 options = replace(self.options, prepared=three.prepared)
                 own, verdict = self.execute(three.experiment, self.suites, options)
-                run, outcome = (
-                    own.name,
-                    self._outcome(own, verdict, three.points, search.half_width),
-                )
+                run = own.name
+                outcome = self._outcome(own, verdict, three.points, search.half_width)
         if isinstance(outcome, Unusable):
             first = outcome.why.strip().splitlines() or [""]
             self.tell(f"{points[at].short} is left out: {first[0]}")
@@ -388,12 +386,15 @@ class Session:
 
     def _take_before(self, needed: Sequence[Point], place: int, at: int) -> None:
         """Put the files of a range in which nothing is measured yet into another order: what ``at``
-        lacks goes before ``place``, from where on it is needed."""
+        lacks goes before ``place``, from where on it is needed. A point without a figure keeps its
+        failure."""
         range_, names = self.state.range, ", ".join(point.title for point in needed)
         self.tell(f"{range_.points[at].short} does not build without {names}: with them, then")
         head, tail = range_.points[:place], range_.points[place:]
         others = (point for point in tail if point not in needed)
-        self.save(range=replace(range_, points=(*head, *needed, *others)))
+        points = (*head, *needed, *others)
+        own = (replace(step, at=points.index(range_.points[step.at])) for step in self.state.steps)
+        self.save(range=replace(range_, points=points), steps=tuple(own))
 
     def _outcome(
         self, run: Run, verdict: Verdict, three: Sequence[Point], needed: float

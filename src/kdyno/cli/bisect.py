@@ -180,7 +180,10 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
     while True:
         own = Session(folder, state, load_suites(), options, execute, tell)
         own.check()
-        with whole.locked(folder / ".lock", lambda who: say(f"the search waits for {who}")):
+        with (
+            building,
+            whole.locked(folder / ".lock", lambda who: tell(f"the search waits for {who}")),
+        ):
             if (folder / STATE).is_file():  # gone on with by the one that was waited for, perhaps
                 own.state = replace(session.load(folder), question=state.question)
             own.save()
