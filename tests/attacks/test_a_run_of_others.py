@@ -108,6 +108,7 @@ def test_what_it_has_is_shown_without_a_question(kdyno: Kdyno, sent: Path) -> No
 
 @pytest.mark.slow
 def test_who_agreed_once_or_began_it_is_not_asked(kdyno: Kdyno, sent: Path) -> None:
+    with_source(sent, "path")  # a small tree, nothing to unpack
     text = (sent / "experiment.toml").read_text()
     compiler = str(sent.parent.parent / "program")
     (sent / "experiment.toml").write_text(text.replace(compiler, "no-such-compiler"))
