@@ -216,10 +216,10 @@ def test_the_history_of_a_branch_leaves_a_level(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_of_what_a_gate_stops_at_most_one_in_twenty_is_as_fast() -> None:
     for share in (0.0, 0.05, 0.3):
-        alone, both, history = branch(share, 100, 40, 1)
+        alone, both, history = branch(share, 100, 15, 1)
         assert history.false_discoveries <= 0.05
         assert both.false_discoveries <= alone.false_discoveries
-    assert branch(0.3, 100, 40, 1)[2].power > 0.7
+    assert branch(0.3, 100, 15, 1)[2].power > 0.7
 
 
 def test_a_word_that_changed_in_a_factor_or_a_group_is_a_change() -> None:

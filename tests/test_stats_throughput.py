@@ -125,7 +125,7 @@ def test_quantiles_are_judged_in_the_family_of_the_tails() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cost", COSTS[1:3], ids=lambda cost: cost.name)
 def test_a_cost_of_one_turn_in_twenty_is_named(cost: object) -> None:
-    message = shares(NOISES[0], cost, 24, 200, 1)  # type: ignore[arg-type]
+    message = shares(NOISES[0], cost, 24, 80, 1)  # type: ignore[arg-type]
     assert message.before > 0.95  # what kdyno said before it had a sum
     assert message.named >= 0.95 and message.slower >= 0.95 and message.equivalent == 0
     assert message.false_words <= 0.06 and message.others > 0.95
