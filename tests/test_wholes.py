@@ -195,10 +195,10 @@ def test_counts_have_no_sums() -> None:
 def test_equal_kernels_keep_five_per_cent_with_groups_and_factors(noise: Noise) -> None:
     """Any false word or tail of the whole run: effects, groups, rows of factors."""
     false = 0
-    for seed in range(40):
+    for seed in range(100):
         groups, table, words = judged(in_turns(seed, noise, 16, 0.0))
         rows = (*groups, *table.effects)
         words += [row.verdict for row in rows]
         tail = any(row.throughput and row.throughput.tail for row in rows)
         false += tail or any(word in ("faster", "slower") for word in words)
-    assert false <= 6  # of 40 at 5 %: more in 3 of 1000
+    assert false <= 11  # of 100 at 5 %: more in 3 of 1000
