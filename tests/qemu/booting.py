@@ -45,6 +45,7 @@ def booted(
         memory_bytes=memory,
         disk_parent=cache_root() / "disks",
         scheduler=image.scheduler,
+        apic=image.apic,
         **more,
     )
     return boot(request, listener)

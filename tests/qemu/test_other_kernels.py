@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from booting import booted, case, command
+from booting import booted, case
 from descendants import adopt
 from real_kernels import built_kernels
 
@@ -80,5 +80,7 @@ def test_an_i386_kernel_ends_a_case_that_crashes_and_tells_a_panic(i386: Image) 
 
 
 def test_a_kernel_by_clang_says_so(i386: Image) -> None:
-    console = booted(i386, command("true"), cmdline="loglevel=7").console.decode()
+    outcome = booted(i386, cmdline="loglevel=7")
+    assert outcome.host.status == "ok", outcome.host
+    console = outcome.console.decode()
     assert "clang version" in console and "GNU ld" not in console.split("clang version")[0]
