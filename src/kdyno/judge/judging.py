@@ -147,7 +147,8 @@ def look(
         [effect for effect in each.values() if not effect.exact] for each in (effects, then)
     )
     if effects and not estimated:
-        return effects, stopping.settled(blocks)
+        # Nothing is estimated: the counts agree in every block.
+        return effects, stopping.Progress(True, blocks)
     progress = stopping.enough(estimated, blocks, precision, minimum, before)
     sums, before = (
         [effect for pair in pairs if pair.key in effects and (effect := pair.ranked_sum(count))]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .effect import FEWEST_BLOCKS, PairedEffect
 
@@ -32,14 +32,9 @@ and what summed times say otherwise another (``verdict.SHARE_FOR_TAILS``)."""
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands after ``blocks`` blocks."""
+    """Where a run stands."""
 
     enough: bool
-    blocks: int
-    minimum: int
-    """Blocks before which the run never stops for precision."""
-    widest: float | None
-    """Largest half-width of a raw interval, as a fraction; None while an effect has none."""
     predicted_blocks: int | None
     """Blocks in all at which the present spread predicts the end; None: not known yet."""
 
@@ -85,7 +80,7 @@ def enough(
     widths = [effect.half_width for effect in effects]
     present = [width for width in widths if width is not None]
     if not effects or len(present) < len(widths):
-        return Progress(False, blocks, minimum, None, None)
+        return Progress(False, None)
     narrow = all(_narrow(effect, target) for effect in (*effects, *earlier))
     fewest = min(effect.n for effect in effects)
     # An effect that lost pairs to failed boots must have the minimum of its own as well.
@@ -98,18 +93,14 @@ def enough(
         more = (pairs - effect.n) * max(1.0, blocks / effect.n)
         look = max(math.ceil(blocks + more), blocks + 1, minimum)
         next_look = max(next_look, look + (minimum - look) % LOOK_EVERY)
-    return Progress(done, blocks, minimum, math.expm1(max(present)), next_look)
+    return Progress(done, next_look)
 
 
 def both(first: Progress, second: Progress) -> Progress:
-    """Of two sets of effects with a precision each; the widest is the first one's."""
+    """Of two sets of effects with a precision each."""
     predicted = (first.predicted_blocks, second.predicted_blocks)
-    return replace(
-        first,
-        enough=first.enough and second.enough,
-        minimum=max(first.minimum, second.minimum),
-        predicted_blocks=None if None in predicted else max(filter(None, predicted)),
-    )
+    last = None if None in predicted else max(filter(None, predicted))
+    return Progress(first.enough and second.enough, last)
 
 
 def precise(
@@ -126,8 +117,3 @@ def precise(
 def _narrow(effect: PairedEffect, target: float) -> bool:
     width = effect.half_width
     return width is not None and width <= target
-
-
-def settled(blocks: int) -> Progress:
-    """For a run in which nothing is estimated: its counts agree in every block."""
-    return Progress(True, blocks, blocks, 0.0, blocks)
