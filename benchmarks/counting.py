@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.figure import Figure, main, median_of, result_of, timed
 from kdyno.machines.emulator import COUNTS
-from kdyno.machines.machine import Outcome
+from kdyno.machines.process import Outcome
 from kdyno.measure import boot as booting
 from kdyno.measure.bench import Bench, bench_of, plan_of
 from kdyno.measure.builder import build_all, check

@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from kdyno.machines.machine import Outcome
+from kdyno.machines.process import Outcome
 from kdyno.suites.protocol import Sample
 
 FORGED = (777_000_000, 1_000_000)

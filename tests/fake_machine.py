@@ -17,7 +17,8 @@ from itertools import count
 from typing import Any
 
 from kdyno.errors import ToolError
-from kdyno.machines.machine import Can, Footprint, Listener, Machine, Outcome, Plan
+from kdyno.machines.machine import Can, Footprint, Machine, Plan
+from kdyno.machines.process import Listener, Outcome
 from kdyno.store.boot import BootHost
 from kdyno.store.verdict import Flag
 from kdyno.suites.protocol import Reader, Record

@@ -10,7 +10,7 @@ from typing import Any
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import place
 from kdyno.machines.guest import boot, guest_program
-from kdyno.machines.machine import Listener, Outcome
+from kdyno.machines.process import Listener, Outcome
 from kdyno.machines.uml import UmlBoot
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job

@@ -36,7 +36,8 @@ from kdyno.machines.box import (
 )
 from kdyno.machines.cpus import place
 from kdyno.machines.kinds import of_command_line
-from kdyno.machines.machine import Outcome, Plan, Setup, run_to_end
+from kdyno.machines.machine import Plan, Setup, run_to_end
+from kdyno.machines.process import Outcome
 from kdyno.machines.ssh import PUT, Remote
 from kdyno.suites.job import CaseJob, Job
 

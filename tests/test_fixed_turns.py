@@ -16,7 +16,8 @@ from fake_run import bench, manifest_of, steady
 from kdyno.labs.profile import boots
 from kdyno.labs.profile.boots import in_turns
 from kdyno.labs.profile.record import FunctionTime, Profile, Stack, stored_profiles
-from kdyno.machines.machine import Machine, Outcome, Plan
+from kdyno.machines.machine import Machine, Plan
+from kdyno.machines.process import Outcome
 from kdyno.measure.execution import Listener, Options
 from kdyno.measure.turns import LONGEST_S, TURN_S
 from kdyno.store.run import create_run

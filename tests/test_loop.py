@@ -36,7 +36,8 @@ from fake_run import (
 from kdyno.errors import UsageError
 from kdyno.judge.flags import asleep, of_manifest, restless
 from kdyno.judge.pairs import Pair, Question
-from kdyno.machines.machine import Can, Footprint, Outcome
+from kdyno.machines.machine import Can, Footprint
+from kdyno.machines.process import Outcome
 from kdyno.measure import loop as measuring
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, plan_of

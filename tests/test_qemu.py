@@ -31,7 +31,7 @@ from kdyno.machines.cpus import Placement, place
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.guest import Ground
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Method, Outcome, Plan, Setup
+from kdyno.machines.machine import Method, Plan, Setup
 from kdyno.machines.process import (
     Command,
     Dialogue,
@@ -39,8 +39,9 @@ from kdyno.machines.process import (
     Events,
     Monitor,
     NoAnswer,
+    Outcome,
     Pipes,
-    ProcessSession,
+    Session,
 )
 from kdyno.machines.qemu import Chance, Places, Qemu, QemuBoot, archive
 from kdyno.measure.vocabulary import vocabulary
@@ -478,7 +479,7 @@ def test_an_error_silence_nonsense_and_a_flood_are_no_answer(
     gone.close()
 
 
-def session(events: Events, monitor: Monitor) -> ProcessSession:
+def session(events: Events, monitor: Monitor) -> Session:
     """Of a process that does nothing, paused by this monitor."""
     guest = Dialogue(Job(turns=True), {})
     command = Command(("sleep", "600"), (), {"PATH": os.environ["PATH"]}, monitor)
@@ -487,9 +488,7 @@ def session(events: Events, monitor: Monitor) -> ProcessSession:
         return ended  # type: ignore[return-value]
 
     placement = Placement(frozenset(os.sched_getaffinity(0)), frozenset())
-    return ProcessSession(
-        events, guest, lambda _pipes: command, conclude, placement.guest, ExitStack()
-    )
+    return Session(events, guest, lambda _pipes: command, conclude, placement.guest, ExitStack())
 
 
 def test_a_session_with_a_monitor_is_paused_by_it_once_and_closes_it(stack: ExitStack) -> None:

@@ -10,7 +10,7 @@ from kdyno.machines import emulator
 from kdyno.machines.cpus import place
 from kdyno.machines.emulator import Way
 from kdyno.machines.guest import boot, guest_program
-from kdyno.machines.machine import Listener, Outcome
+from kdyno.machines.process import Listener, Outcome
 from kdyno.machines.qemu import QemuBoot
 from kdyno.paths import cache_root
 from kdyno.suites.job import CaseJob, Job

@@ -18,7 +18,7 @@ from descendants import adopt
 from real_kernels import built_kernels
 
 from kdyno.kernels.image import Image
-from kdyno.machines.machine import Outcome
+from kdyno.machines.process import Outcome
 from kdyno.suites.protocol import Sample
 
 pytestmark = [pytest.mark.uml, pytest.mark.qemu, pytest.mark.needs("gcc", "qemu-system-x86_64")]

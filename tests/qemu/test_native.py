@@ -22,7 +22,7 @@ from kdyno.kernels.image import Image
 from kdyno.machines import emulator
 from kdyno.machines.emulator import TALLY, Plugin, library
 from kdyno.machines.guest import guest_program
-from kdyno.machines.machine import Outcome
+from kdyno.machines.process import Outcome
 from kdyno.machines.qemu import Chance
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, bench_of, plan_of

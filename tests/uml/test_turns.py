@@ -17,7 +17,7 @@ from descendants import descendants
 from real_kernels import EXPERIMENT
 
 from kdyno.machines.machine import Plan
-from kdyno.machines.process import ProcessSession, _kernel_groups
+from kdyno.machines.process import Session, _kernel_groups
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, bench_of, plan_of
 from kdyno.measure.builder import Built
@@ -63,7 +63,7 @@ def test_all_guests_of_a_group_do_the_same_rounds(bench: Bench) -> None:
 def test_a_guest_that_dies_or_stops_in_a_group_leaves_the_other_its_figures(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    opened: list[ProcessSession] = []
+    opened: list[Session] = []
     plain = bench.machine.open
 
     def remember(plan: Plan) -> object:

@@ -10,7 +10,7 @@ from conftest import uml_processes
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import place
 from kdyno.machines.guest import boot, guest_program, programs_folder
-from kdyno.machines.machine import Outcome
+from kdyno.machines.process import Outcome
 from kdyno.machines.uml import UmlBoot
 from kdyno.paths import cache_root
 from kdyno.report.scores import tables

@@ -38,13 +38,14 @@ from kdyno.machines.guest import (
     tail,
 )
 from kdyno.machines.host import HOST_PLACES, diagnosis_of_job
-from kdyno.machines.machine import Can, Listener, Method, Plan, Setup, only_times
+from kdyno.machines.machine import Can, Method, Plan, Setup, only_times
 from kdyno.machines.process import (
     ENVIRONMENT,
     Command,
     Ended,
+    Listener,
     Pipes,
-    ProcessSession,
+    Session,
     printable_words,
 )
 from kdyno.machines.ssh import NOT_REACHED, Remote
@@ -461,7 +462,7 @@ class Box(Built):
 
     # A boot.
 
-    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
+    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> Session:
         began_s = time.monotonic()
         setup, image = self._setup, self._image(plan.variant)
         for path, name in plan.shared:
@@ -756,7 +757,7 @@ class Boxes:
             dict.fromkeys(caveat for box in self._boxes.values() for caveat in box.caveats())
         )
 
-    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
+    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> Session:
         return tuple(self._boxes.values())[plan.block % len(self._boxes)].open(plan, listener)
 
     def close(self) -> None:

@@ -25,9 +25,7 @@ from kdyno.machines import facts
 from kdyno.machines.cpus import Placement
 from kdyno.machines.machine import (
     Footprint,
-    Listener,
     Machine,
-    Outcome,
     Plan,
     Programs,
     Setup,
@@ -40,8 +38,10 @@ from kdyno.machines.process import (
     Dialogue,
     Ended,
     Events,
+    Listener,
+    Outcome,
     Pipes,
-    ProcessSession,
+    Session,
 )
 from kdyno.paths import data_root
 from kdyno.reading.checked import values
@@ -361,7 +361,7 @@ def boot(request: Boot, listener: Listener = lambda _case: None) -> Outcome:
         return run_to_end(start(request, events, listener), events)
 
 
-def start(boot: Boot, events: Events, listener: Listener = lambda _case: None) -> ProcessSession:
+def start(boot: Boot, events: Events, listener: Listener = lambda _case: None) -> Session:
     """A guest that begins. ToolError and UsageError for what is not the guest's fault."""
     cpus = boot.placement.guest
     with ExitStack() as opened:
@@ -376,7 +376,7 @@ def start(boot: Boot, events: Events, listener: Listener = lambda _case: None) -
             dialogue.at_first = partial(disk.unlink, missing_ok=True)
         before = boot.look()
         closing = opened.pop_all()
-    return ProcessSession(
+    return Session(
         events,
         dialogue,
         start=partial(boot.command, dialogue.text, ground),
@@ -465,7 +465,6 @@ class Built(Machine):
 
     overhead_bytes: int
     """What a guest takes beside its memory."""
-    clock: Events
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup

@@ -18,7 +18,6 @@ from kdyno.machines import facts
 from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, guest_program, start, tail
 from kdyno.machines.machine import (
     Can,
-    Listener,
     Machine,
     Method,
     Plan,
@@ -26,7 +25,7 @@ from kdyno.machines.machine import (
     only_times,
     run_to_end,
 )
-from kdyno.machines.process import ENVIRONMENT, Command, Ended, Events, Pipes, ProcessSession
+from kdyno.machines.process import ENVIRONMENT, Command, Ended, Events, Listener, Pipes, Session
 from kdyno.sandbox import HOST, named
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
@@ -173,7 +172,6 @@ class Host(Machine):
     """All repetitions of a run on the running kernel."""
 
     can = CAN
-    clock: Events
 
     def __init__(self, setup: Setup) -> None:
         self._setup, self._running = setup, running()
@@ -197,7 +195,7 @@ class Host(Machine):
             outcome = run_to_end(self.open(Plan("", job)), self.clock)
             facts.refuse_counters(method.counted, outcome.transcript.fatal or "")
 
-    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
+    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> Session:
         setup = self._setup
         request = HostJob(
             **vars(plan),

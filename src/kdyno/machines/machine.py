@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The seam: what a machine is, and a guest that is alive, for everybody who measures on one."""
+"""The seam: what a machine is, for everybody who measures on one."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,75 +13,16 @@ from kdyno.experiment.model import Box, Variant
 from kdyno.kernels.image import Image
 from kdyno.machines.cpus import Placement
 from kdyno.machines.facts import Facts
-from kdyno.store.boot import BootHost
+from kdyno.machines.process import Events, Listener, Outcome, Session
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
-from kdyno.suites.protocol import Record, Transcript
-
-Listener = Callable[[str], None]
-"""Called with the name of each case that begins."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a boot: the host's record, what the guest sent, its console, the command."""
-
-    host: BootHost
-    transcript: Transcript
-    console: bytes
-    command: tuple[str, ...]
-
-
-class Session(Protocol):
-    """A guest from its start to its end. Everything about it happens in ``Clock.wait``."""
-
-    ended: bool
-    """It is over, by its own doing or by kdyno's. ``close`` says how."""
-
-    def send(self, order: str, limit_s: float = math.inf) -> None:
-        """One order of guest/turns.h, to be answered within ``limit_s`` seconds of running. Only to
-        guests whose job has ``turns``. A guest that is gone takes no notice."""
-
-    def ask(self, order: str, limit_s: float = math.inf) -> bool:
-        """``send``, and wait for an answer, which ``records`` will read. The next guest gets its
-        turn the sooner. False where no answer came soon."""
-
-    def records(self) -> list[Record]:
-        """What it sent since the last call, in order; already checked."""
-
-    def meter(self) -> None:
-        """From now on ``cpu_ns`` is about the processes that the guest has now."""
-
-    def cpu_ns(self) -> int:
-        """CPU time of those processes by the host's accounting; always 0: it is not known."""
-
-    def used_s(self) -> float:
-        """CPU seconds of all processes that it has and had, to a tick of the host's."""
-
-    def pause(self) -> None:
-        """Stop every process of the guest; its deadline stands still. Once is enough."""
-
-    def resume(self) -> None:
-        """Let it go on."""
-
-    def close(self) -> Outcome:
-        """End it if it is still alive, and leave nothing of it behind."""
-
-
-class Clock(Protocol):
-    """Time as a machine's sessions see it: the host's, or one that a test made up."""
-
-    def now_s(self) -> float: ...
-
-    def wait(self, until_s: float = math.inf) -> None:
-        """Until a session says something or ends, or it is ``until_s``."""
 
 
 @dataclass
 class Alive:
     """Guests that are alive at the same time; however the block ends, none of them is left."""
 
-    clock: Clock
+    clock: Events
     sessions: list[Session] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     """As ``sessions``; filled as the block ends."""
@@ -98,7 +38,7 @@ class Alive:
         self.outcomes = [session.close() for session in self.sessions]
 
 
-def run_to_end(session: Session, clock: Clock) -> Outcome:
+def run_to_end(session: Session, clock: Events) -> Outcome:
     """For a guest that works its whole job off by itself."""
     with Alive(clock, [session]) as alive:
         alive.until_ended()
@@ -246,7 +186,7 @@ class Machine(Protocol):
     places: Mapping[str, str] | None
     """Where guests find ``{dir}``, ``{disk}``, ``{tree}``, ``{programs}``, ``{prepared}``; None
     where that is not the same in every guest."""
-    clock: Clock
+    clock: Events
     """Of all its sessions."""
     emulator: str = ""
     """What its figures depend on beside kernel and host."""

@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from kdyno.errors import UsageError
-from kdyno.machines.machine import Listener, Outcome
 from kdyno.reading.checked import values
 from kdyno.sandbox import FILTER
+from kdyno.store.boot import BootHost
 from kdyno.suites.job import Job, in_place, render
-from kdyno.suites.protocol import Begin, Reader, Record
+from kdyno.suites.protocol import Begin, Reader, Record, Transcript
 
 FIRST_WORD_S = 20.0
 """A kernel that has not reached the guest program by then hangs (0.1 s is usual)."""
@@ -46,6 +46,18 @@ _JOB_MOST_BYTES = 1 << 16
 _SOON_S = 0.25
 """That only an answer is waited for; then for everything that may happen to a guest."""
 _CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
+Listener = Callable[[str], None]
+"""Called with the name of each case that begins."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a boot: the host's record, what the guest sent, its console, the command."""
+
+    host: BootHost
+    transcript: Transcript
+    console: bytes
+    command: tuple[str, ...]
 
 
 class Events:
@@ -55,7 +67,7 @@ class Events:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._calls: dict[int, Callable[[], object]] = {}
-        self.sessions: list[ProcessSession] = []
+        self.sessions: list[Session] = []
         """Those with a deadline."""
 
     def close(self) -> None:
@@ -290,8 +302,9 @@ class Ended:
     wall_s: float
 
 
-class ProcessSession:
-    """A process pinned to its CPUs, and the four pipes to it."""
+class Session:
+    """A guest from its start to its end: a process pinned to its CPUs, and the four pipes to it.
+    Everything about it happens in ``Events.wait``."""
 
     def __init__(
         self,
@@ -308,6 +321,7 @@ class ProcessSession:
         self._groups: tuple[int, ...] = ()
         self._paused = False
         self.ended = False
+        """It is over, by its own doing or by kdyno's. ``close`` says how."""
         self._stopped = ""
         self._inlets: dict[int, Callable[[bytes], object]] = {}
         self._room_bytes: dict[int, int] = {}
@@ -363,14 +377,18 @@ class ProcessSession:
             self._undo = undo.pop_all()
         self._events.sessions.append(self)
 
-    def send(self, order: str, limit_s: float = math.inf) -> None:
+    def send(self, order: str, limit_s: float) -> None:
+        """One order of guest/turns.h, to be answered within ``limit_s`` seconds of running. Only to
+        guests whose job has ``turns``. A guest that is gone takes no notice."""
         if self.ended:
             return
         self._dialogue.allow(limit_s)
         with suppress(BrokenPipeError, BlockingIOError):
             os.write(self._orders, order.encode() + b"\n")
 
-    def ask(self, order: str, limit_s: float = math.inf) -> bool:
+    def ask(self, order: str, limit_s: float) -> bool:
+        """``send``, and wait for an answer, which ``records`` will read. The next guest gets its
+        turn the sooner. False where no answer came soon."""
         self.send(order, limit_s)
         if self.ended or not self._answer.poll(min(limit_s, _SOON_S) * 1000):
             return False
@@ -378,6 +396,7 @@ class ProcessSession:
         return True
 
     def records(self) -> list[Record]:
+        """What it sent since the last call, in order; already checked."""
         self._take_unread()
         records = self._dialogue.records
         if records:
@@ -389,13 +408,16 @@ class ProcessSession:
         return self._dialogue.due_s()
 
     def meter(self) -> None:
+        """From now on ``cpu_ns`` is about the processes that the guest has now."""
         self._cpu.close()
         self._cpu = CpuTime() if self.ended else CpuTime(_family(self._process.pid))
 
     def cpu_ns(self) -> int:
+        """CPU time of those processes by the host's accounting; always 0: it is not known."""
         return self._cpu.ns()
 
     def used_s(self) -> float:
+        """CPU seconds of all processes that it has and had, to a tick of the host's."""
         ticks = 0
         for pid in () if self.ended else _family(self._process.pid):
             with suppress(OSError, ValueError):
@@ -404,12 +426,14 @@ class ProcessSession:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def pause(self) -> None:
+        """Stop every process of the guest; its deadline stands still. Once is enough."""
         if not (self._paused or self.ended):
             self._paused = True
             self._dialogue.pause()
             self._hold(True)
 
     def resume(self) -> None:
+        """Let it go on."""
         if self._paused:
             self._paused = False
             self._hold(False)
@@ -471,6 +495,7 @@ class ProcessSession:
         self._cpu.close()
 
     def close(self) -> Outcome:
+        """End it if it is still alive, and leave nothing of it behind."""
         if not self.ended:
             self.stop("closed")
         with self._closing:

@@ -33,14 +33,15 @@ from kdyno.machines.guest import (
     start,
     tail,
 )
-from kdyno.machines.machine import Can, Listener, Method, Plan, Setup, run_to_end
+from kdyno.machines.machine import Can, Method, Plan, Setup, run_to_end
 from kdyno.machines.process import (
     ENVIRONMENT,
     Command,
     Ended,
+    Listener,
     Monitor,
     Pipes,
-    ProcessSession,
+    Session,
     printable_words,
 )
 from kdyno.sandbox import EMPTY, QEMU, Binds, around, named, system
@@ -507,7 +508,7 @@ class Qemu(Built):
 
     def open(
         self, plan: Plan, listener: Listener = lambda _case: None, *, limit_s: float | None = None
-    ) -> ProcessSession:
+    ) -> Session:
         setup = self._setup
         variant, image = setup.variants[plan.variant], setup.images[plan.variant]
         cpus = self._cpus(plan.variant)

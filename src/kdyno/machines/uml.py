@@ -12,8 +12,8 @@ from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
 from kdyno.machines.cpus import first
 from kdyno.machines.guest import GUEST_PLACES, Boot, Built, Ground, start
-from kdyno.machines.machine import Can, Listener, Method, Plan, Setup, only_times, run_to_end
-from kdyno.machines.process import ENVIRONMENT, Command, Pipes, ProcessSession, printable_words
+from kdyno.machines.machine import Can, Method, Plan, Setup, only_times, run_to_end
+from kdyno.machines.process import ENVIRONMENT, Command, Listener, Pipes, Session, printable_words
 from kdyno.sandbox import GUEST, named
 from kdyno.store.verdict import Flag
 from kdyno.suites.job import Job
@@ -165,7 +165,7 @@ class Uml(Built):
                 return
             notice(f"{name}: its first boot failed ({host.reason}: {host.text})")
 
-    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> ProcessSession:
+    def open(self, plan: Plan, listener: Listener = lambda _case: None) -> Session:
         setup, image = self._setup, self._image(plan.variant)
         request = UmlBoot(
             **vars(plan)

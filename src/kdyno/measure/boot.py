@@ -18,7 +18,8 @@ from typing import Literal
 
 from kdyno import deferred
 from kdyno.errors import ToolError
-from kdyno.machines.machine import Alive, Listener, Outcome, Plan, run_to_end
+from kdyno.machines.machine import Alive, Plan, run_to_end
+from kdyno.machines.process import Listener, Outcome
 from kdyno.measure.bench import COUNT_S, PARTS, Bench, plan_of
 from kdyno.store.boot import BootFlag, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo

@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from kdyno.machines.machine import Alive, Clock, Machine, Outcome, Plan, Session
+from kdyno.machines.machine import Alive, Machine, Plan
+from kdyno.machines.process import Events, Outcome, Session
 from kdyno.measure.bench import Bench
 from kdyno.measure.boot import Rounds, now, record_of
 from kdyno.store.boot import BootRecord
@@ -62,7 +63,7 @@ class Member:
 
     plan: Plan
     session: Session
-    clock: Clock
+    clock: Events
     started: str
     """UTC, ISO 8601."""
     rounds: dict[int, Rounds] = field(default_factory=dict)

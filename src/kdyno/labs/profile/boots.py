@@ -34,7 +34,8 @@ from kdyno.labs.profile.record import (
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
-from kdyno.machines.machine import Machine, Outcome, Plan, run_to_end
+from kdyno.machines.machine import Machine, Plan, run_to_end
+from kdyno.machines.process import Outcome
 from kdyno.measure.bench import Bench, info, plan_of
 from kdyno.measure.boot import calibrated, fixed_jobs, key_of
 from kdyno.measure.builder import check
