@@ -27,9 +27,9 @@ execution.measuring = lambda *_words, **_more: nullcontext()
 raise SystemExit(main())
 """
 DIGEST = """
-from kdyno.machines.guest import _digest
+from kdyno.machines.guest import guest_digest
 from kdyno.paths import data_root
-print(_digest(data_root() / "guest"))
+print(guest_digest(data_root() / "guest"))
 """
 
 

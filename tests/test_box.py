@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -114,6 +115,8 @@ class FakeBox:
         scripts = [var for var in vars(module) if var.startswith("_") and var.isupper()]
         names = {getattr(module, script): script[1:].lower() for script in scripts}
         names = {text: name for text, name in names.items() if isinstance(text, str)}
+        functions = re.findall(r"^(\w+)\(\)", module._SCRIPT, re.MULTILINE)
+        names |= {module._call(function): function for function in functions}
         (folder / "names").write_text(json.dumps({**names, "id -u": "id", PUT: "put"}))
         self.plan: dict[str, list[Any]] = {
             "id": [[0, "0"]],
@@ -338,7 +341,7 @@ def test_a_refusal_of_the_own_kernel_just_booted_is_believed(
 
 
 def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
-    script = module._OWN.replace(module.ROOM, f"{tmp_path}/kdyno")
+    script = module._call("own").replace(module.ROOM, f"{tmp_path}/kdyno")
     full = "echo() { return 1; }\n"  # as the shell's own does without space
     command = ["sh", "-c", full + script, "sh", "new token", "new"]
     assert subprocess.run(command, check=False).returncode == 1
@@ -349,7 +352,7 @@ def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
 
 
 def test_what_brings_the_box_back_is_put_there_whole(tmp_path: Path) -> None:
-    script = module._PREPARE_RETURN.replace(module.ROOM, str(tmp_path))
+    script = module._call("prepare_return").replace(module.ROOM, str(tmp_path))
     script = f"systemctl() {{ :; }}\n{script.replace('/etc/systemd', f'{tmp_path}/etc')}"
     subprocess.run(["sh", "-c", script, "sh", "600", "180"], check=True)
     system = tmp_path / "etc/system"

@@ -106,11 +106,6 @@ def _call(function: str) -> str:
     return f'{_SCRIPT}{function} "$@"'
 
 
-_FACTS, _OWN, _UNDO = _call("facts"), _call("own"), _call("undo")
-_PREPARE_RETURN = _call("prepare_return")
-_MODULES, _INITRAMFS, _LOAD = _call("modules"), _call("initramfs"), _call("load")
-_SETTLE, _AWAY, _EMPTY_FOLDER = _call("settle"), _call("away"), _call("empty_folder")
-_LAST_WORDS = _call("last_words")
 _STATE = "cat /proc/sys/kernel/random/boot_id && uname -r && cat /proc/cmdline"
 _LOOK = "cat /proc/loadavg"
 _HOLD = "read -r now rest </proc/uptime; echo $(( ${now%%.*} + $1 )) >/run/kdyno-until"
@@ -177,7 +172,7 @@ def connect(remote: Remote) -> dict[str, str]:
             f"box {remote.host!r}: kdyno is not root there, and `sudo -n` does not work: "
             f"{answer.last}. It boots kernels, so it needs either"
         )
-    return fields_of(remote.must("it cannot be examined", _FACTS))
+    return fields_of(remote.must("it cannot be examined", _call("facts")))
 
 
 _CONFIG = 'zcat /proc/config.gz 2>/dev/null || cat "/boot/config-$(uname -r)"'
@@ -321,7 +316,6 @@ class Box(Built):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        assert setup.box is not None
         self._settings, self._host = setup.box, setup.hosts[0]
         self._remote = Remote(self._host)
         self._facts: dict[str, str] = {}
@@ -355,7 +349,7 @@ class Box(Built):
             )
         controller = f"{facts.machine().get('machine_id', 'unknown')} {self._host}"
         name = f"{controller} {secrets.token_hex(8)}"
-        self._remote.must("it cannot be taken", _OWN, name, controller)
+        self._remote.must("it cannot be taken", _call("own"), name, controller)
         self._changed = True
         state = self._answer(ANSWER_S)
         if state is not None and not state.own:
@@ -364,7 +358,7 @@ class Box(Built):
         if state is None or not state.own:
             raise ToolError(f"box {self._host!r} is not in a kernel of its own")
         self._own = state
-        self._remote.must("what an earlier run left cannot be taken away", _UNDO, "keep")
+        self._remote.must("what an earlier run left cannot be taken away", _call("undo"), "keep")
         self._install(notice)
 
     def _install(self, notice: Callable[[str], None]) -> None:
@@ -373,7 +367,7 @@ class Box(Built):
         program = guest_program(self._setup.cache, 64)
         until_s = str(int(self._settings.boot_timeout_s))
         armed = str(_KEXEC_WATCHDOG_S) if self._armed else ""
-        must("it cannot be written to", _PREPARE_RETURN, until_s, armed)
+        must("it cannot be written to", _call("prepare_return"), until_s, armed)
         for file, name in ((program, "guest"), (socket_filter(), "filter")):
             self._remote.put(file, f"{room}/{name}", _COPY_S)
         images = {image.digest: (name, image) for name, image in self._setup.images.items()}
@@ -411,10 +405,10 @@ class Box(Built):
                 )
             elif digest not in ready:
                 notice(f"{self._host}: {self._facts['generator']} for {name}")
-            must(f"{name}: its modules", _MODULES, release, digest)
+            must(f"{name}: its modules", _call("modules"), release, digest)
             generator = self._facts.get("generator", "")
             what = f"{name}: no initramfs"
-            must(what, _INITRAMFS, release, digest, generator, limit_s=_INITRAMFS_S)
+            must(what, _call("initramfs"), release, digest, generator, limit_s=_INITRAMFS_S)
 
     def _refuse_named_root(self, name: str) -> None:
         own = self._own
@@ -478,12 +472,12 @@ class Box(Built):
         if failed is None:
             quiet = "quiet" if self._settings.quiet else ""
             self._remote.ask(_HOLD, str(int(limit_s)))
-            fields = fields_of(self._remote.ask(_SETTLE, quiet).text)
+            fields = fields_of(self._remote.ask(_call("settle"), quiet).text)
             online = cpus_of(fields.pop("cpus", ""))
             cpus = online[-self._cpus(plan.variant) :]
             others = [cpu for cpu in online if cpu not in cpus]
             if quiet and others:
-                moved = self._remote.ask(_AWAY, ",".join(map(str, others))).text.strip()
+                moved = self._remote.ask(_call("away"), ",".join(map(str, others))).text.strip()
                 fields["quiet_interrupts"] = f"{moved[:10]} moved off the measured CPUs"
             if plan.job.counters or plan.job.metric:
                 self._remote.ask(_SYSCTL, "kernel/perf_event_paranoid", "1")
@@ -494,7 +488,7 @@ class Box(Built):
                 failed = Diagnosis("job-refused", f"sysctl: {answer.last}")
             if plan.disk_bytes:
                 size_kb = (plan.disk_bytes + _SPARE_BYTES) >> 10
-                answer = self._remote.ask(_EMPTY_FOLDER, str(size_kb), str(HOST.uid))
+                answer = self._remote.ask(_call("empty_folder"), str(size_kb), str(HOST.uid))
                 if answer.status:
                     failed = Diagnosis("job-refused", f"{{disk}}: {answer.last}")
             settings = {**fields, "box_cpus": ",".join(map(str, cpus))}
@@ -549,10 +543,10 @@ class Box(Built):
         token = secrets.token_hex(8)
         cmdline = self._cmdline(variant, token)
         release = release_of(image)
-        answer = self._remote.ask(_MODULES, release, image.digest)
+        answer = self._remote.ask(_call("modules"), release, image.digest)
         if answer.status == 0:
             armed = "armed" if self._armed else ""
-            answer = self._remote.ask(_LOAD, image.digest, cmdline, armed)
+            answer = self._remote.ask(_call("load"), image.digest, cmdline, armed)
         if answer.status != 0:
             return Diagnosis("kexec-refused", answer.last or f"status {answer.status}")
         after = self._reset("kexec", before)
@@ -673,7 +667,7 @@ class Box(Built):
 
     def _last_words(self, where: str) -> Diagnosis:
         """Why the box is in its own kernel again, by what it kept of the other."""
-        text = self._remote.ask(_LAST_WORDS).text
+        text = self._remote.ask(_call("last_words")).text
         lines = text.splitlines()
         if cause := sign(text):
             return Diagnosis(cause.reason, f"{cause.text} ({where})")
@@ -704,7 +698,7 @@ class Box(Built):
                     "and the next run on it takes away what is left"
                 )
                 return
-            self._remote.must("not all of kdyno's could be taken away", _UNDO, "")
+            self._remote.must("not all of kdyno's could be taken away", _call("undo"), "")
             self._changed = False
         finally:
             self._remote.close()

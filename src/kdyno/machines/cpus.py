@@ -34,10 +34,10 @@ class Placement:
     own: frozenset[int]
 
 
-def place(count: int, available: frozenset[int] | None = None) -> Placement:
+def place(count: int) -> Placement:
     """Give a guest ``count`` CPUs: the highest-numbered, because CPU 0 takes most interrupts.
     UsageError when the machine (or the affinity mask kdyno was started with) has fewer."""
-    cpus = sorted(available if available is not None else os.sched_getaffinity(0))
+    cpus = sorted(os.sched_getaffinity(0))
     if count < 1 or count > len(cpus):
         raise UsageError(
             f"[machine] cpus = {count}: kdyno may use {len(cpus)} CPU(s) here; "

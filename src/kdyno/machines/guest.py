@@ -95,7 +95,7 @@ def guest_program(cache_root: Path, word_bits: int) -> Path:
     variant: only the kernel may differ. ToolError where the compiler cannot link static programs of
     that word size."""
     source = data_root() / "guest"
-    folder = cache_root / "guest" / _digest(source)
+    folder = cache_root / "guest" / guest_digest(source)
     program = folder / f"kdyno-guest-{word_bits}"
     if not folder.is_dir():
         _compile(source, folder)
@@ -112,12 +112,8 @@ def programs_folder(program: Path) -> Path:
     return program.parent / "programs"
 
 
-def guest_digest() -> str:
+def guest_digest(source: Path) -> str:
     """Of all that kdyno's own programs are made of."""
-    return _digest(data_root() / "guest")
-
-
-def _digest(source: Path) -> str:
     total = hashlib.sha256(identify("gcc").version.encode())
     for file in sorted(source.rglob("*")):
         if file.suffix in (".c", ".h", ".S", ".sh", ".fio") or file.name == "Makefile":

@@ -70,7 +70,6 @@ class Method:
     metric: str = "time"
     """What is compared: "time"; "instructions" where the machine counts what it executes."""
     accel: str = "auto"
-    cpus: int = 1
     apart: bool = False
     """Instructions of programs and of the kernel are counted apart."""
     userland: str = ""

@@ -89,7 +89,7 @@ def userland(request: str, cases: Sequence[Case], cache: Path, progress: Progres
             with whole.folder(home) as aside:
                 _bootstrap(request, packages, aside, progress)
         record = read_json(home / "userland.json") or {}
-        programs = home / f"guest-{guest_digest()[:16]}"
+        programs = home / f"guest-{guest_digest(_PROGRAMS.parent)[:16]}"
         if not programs.is_dir():
             progress(f"building kdyno's programs in {request}", None)
             _build(home / "root", programs, bool(_sources(cases)))

@@ -179,7 +179,6 @@ def metric_of(experiment: Experiment) -> Method:
     return Method(
         "time" if counter else measure.metric,
         experiment.machine.accel,
-        experiment.cpus,
         measure.apart,
         experiment.machine.userland,
         counters=measure.counters,
