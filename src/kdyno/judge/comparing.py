@@ -322,11 +322,8 @@ def _effect(
     medians = [arm.medians(case) for arm in arms]
     lacking = [arm.label for arm, own in zip(arms, medians, strict=True) if not own]
     return Effect(
-        suite=case.suite,
-        case=case.case,
+        **case.about,
         variant=arms[1].label,
-        unit=case.unit,
-        better=case.better,
         baseline_value=statistics.median(medians[0]) if medians[0] else None,
         value=statistics.median(medians[1]) if medians[1] else None,
         ratio=raw.ratio,

@@ -213,10 +213,7 @@ def table_of(
         other, others = (None, ()) if contrast.other is None else named[contrast.other]
         effect = FactorEffect(
             **figures_of(*word),
-            suite=case.suite,
-            case=row.cross.name,
-            unit=case.unit,
-            better=case.better,
+            **case.about | {"case": row.cross.name},
             kind=contrast.kind,
             factor=name,
             level=levels[contrast.level],

@@ -189,10 +189,7 @@ def _values(data: Samples, question: Question) -> tuple[CaseValue, ...]:
         scores = list(data.scores.get(key, {}).values())
         middle, ci = (median(scores), spread[key].ci) if scores else (None, None)
         value = CaseValue(
-            suite=case.suite,
-            case=case.case,
-            unit=case.unit,
-            better=case.better,
+            **case.about,
             value=middle,
             ci=(middle * ci[0], middle * ci[1]) if middle is not None and ci else None,
             repetitions=len(scores),
@@ -392,11 +389,8 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
     baseline_value, value = (float(np.median(own)) if own else None for own in scores)
     return Effect(
         **figures,
-        suite=case.suite,
-        case=case.case,
+        **case.about,
         variant=variant,
-        unit=case.unit,
-        better=case.better,
         baseline_value=baseline_value,
         value=value,
         mean_ratio=raw.mean_ratio,

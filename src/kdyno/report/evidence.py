@@ -14,7 +14,7 @@ from kdyno.errors import ToolError
 from kdyno.report.groups import displayed
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import IMAGES, Damaged, Run
-from kdyno.store.samples import Key, Samples
+from kdyno.store.samples import Key, Samples, every_case
 from kdyno.store.verdict import Verdict
 
 
@@ -84,14 +84,7 @@ class Evidence:
 
     @cached_property
     def cases(self) -> tuple[CaseInfo, ...]:
-        """Every case with a figure or a plan of one, in the order of the run."""
-        cases = {case.key: case for case in (self.manifest.cases if self.manifest else ())}
-        for effect in self.verdict.effects:
-            # Not validated: a verdict may hold names that a run would refuse.
-            fields = ("suite", "case", "unit", "better", "control")
-            about = {name: getattr(effect, name) for name in fields}
-            cases.setdefault(effect.key[:2], CaseInfo.model_construct(**about))
-        return tuple(cases.values())
+        return every_case(self.verdict, self.manifest)
 
     @cached_property
     def cells(self) -> tuple[tuple[CaseInfo, str, tuple[Point, ...]], ...]:

@@ -39,8 +39,12 @@ class CaseInfo(Record):
 
     @property
     def key(self) -> tuple[str, str]:
-        """(suite, case)"""
         return self.suite, self.case
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What every row of results has of its case."""
+        return {name: getattr(self, name) for name in ("suite", "case", "unit", "better")}
 
 
 class MachineInfo(Record):

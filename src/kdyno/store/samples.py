@@ -190,12 +190,19 @@ class Score:
     verdict: str
 
 
+def every_case(verdict: Verdict, manifest: Manifest | None) -> tuple[CaseInfo, ...]:
+    """Every case with a figure or a plan of one, in the order of the run."""
+    cases = {case.key: case for case in (manifest.cases if manifest else ())}
+    for effect in verdict.effects:
+        # Not validated: a verdict may hold names that a run would refuse.
+        fields = ("suite", "case", "unit", "better", "control")
+        about = {name: getattr(effect, name) for name in fields}
+        cases.setdefault(effect.key[:2], CaseInfo.model_construct(**about))
+    return tuple(cases.values())
+
+
 def scores_of(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Score]:
     """A row for each case of a variant that has a score; the baseline's copy has none."""
-    cases = {case.key: case for case in manifest.cases}
-    for effect in verdict.effects:
-        about = {key: getattr(effect, key) for key in ("suite", "case", "unit", "better")}
-        cases.setdefault(effect.key[:2], CaseInfo.model_construct(**about))
     effects = {effect.key: effect for effect in verdict.effects}
     variants = (verdict.baseline, *verdict.boots, *samples.boots)
     places = {name: at for at, name in enumerate(dict.fromkeys(variants))}
@@ -205,17 +212,14 @@ def scores_of(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Sc
         if variant in places:
             measured.setdefault((suite, name), []).append(variant)
     scores = []
-    for key, case in cases.items():
-        for variant in sorted(measured.get(key, ()), key=places.__getitem__):
-            own = list(samples.scores[*key, variant].values())
-            judged = effects.get((*key, variant))
+    for case in every_case(verdict, manifest):
+        for variant in sorted(measured.get(case.key, ()), key=places.__getitem__):
+            own = list(samples.scores[*case.key, variant].values())
+            judged = effects.get((*case.key, variant))
             ratio, ci = (judged.ratio, judged.ci) if judged else (None, None)
             low, high = _interval(own)
             score = Score(
-                suite=case.suite,
-                case=case.case,
-                unit=case.unit,
-                better=case.better,
+                **case.about,
                 variant=variant,
                 work=case.work[:8],
                 boots=len(own),
