@@ -101,8 +101,6 @@ MEMORY_TOLERANCE = 0.02
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run says of one kernel."""
-
     name: str
     label: str
     """The kernel's release on the host, else the variant's name."""

@@ -198,7 +198,6 @@ def _percent(ratio: float | None, ci: tuple[float, float] | None) -> str:
 
 
 def _flag(kind: str, row: Judged, text: str) -> Flag:
-    """Of one effect."""
     suite, case, variant = row.pair.key
     return Flag(kind=kind, text=f"{case}{text}", variant=variant, suite=suite, case=case)
 

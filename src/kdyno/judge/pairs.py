@@ -68,7 +68,6 @@ class Question:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Question:
-        """What a run was asked."""
         criteria = manifest.asked
         return cls(
             experiment=manifest.experiment,
@@ -111,7 +110,6 @@ class Pair:
 
     @cached_property
     def keys(self) -> tuple[Key, Key]:
-        """Of the baseline's and of the variant's figures."""
         return (*self.case.key, self.question.baseline), (*self.case.key, self.variant)
 
     @property
@@ -157,7 +155,6 @@ class Pair:
         return Claim(self.log_ratios, better, noise_floor, self.exact, self.resolution, weights)
 
     def effect(self) -> PairedEffect:
-        """The variant's raw effect on this case."""
         return raw_effects([self.claim()], self.question.confidence)[0]
 
     def ranked(self, blocks: int | None = None) -> PairedEffect:
@@ -454,7 +451,6 @@ def figures_of(
 
 
 def pairs_of(data: Samples, question: Question, variants: Sequence[str]) -> list[Pair]:
-    """Every case of every one of these variants."""
     return [Pair(data, question, case, name) for name in variants for case in question.cases]
 
 

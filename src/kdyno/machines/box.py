@@ -308,8 +308,6 @@ def check(method: Method) -> None:
 
 
 class Box(Built):
-    """All boots of a run on one box."""
-
     can = CAN
     overhead_bytes = 0
     places = HOST_PLACES

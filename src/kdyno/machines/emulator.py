@@ -45,8 +45,6 @@ _VERSION = re.compile(r"version (\d+)\.(\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class Emulator:
-    """QEMU as it is installed here."""
-
     program: str
     version: str
 

@@ -29,14 +29,11 @@ CpuTimes = tuple[float, float]
 
 @dataclass(frozen=True)
 class Moment:
-    """The machine at one moment."""
-
     cpus: dict[int, CpuTimes]
     facts: Facts
 
 
 def look(guest_cpus: frozenset[int]) -> Moment:
-    """Read the machine now."""
     cpus: dict[int, CpuTimes] = {}
     running = 0
     for line in Path("/proc/stat").read_text().splitlines():

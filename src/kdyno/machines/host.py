@@ -169,8 +169,6 @@ def check(method: Method) -> None:
 
 
 class Host(Machine):
-    """All repetitions of a run on the running kernel."""
-
     can = CAN
 
     def __init__(self, setup: Setup) -> None:

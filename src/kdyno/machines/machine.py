@@ -106,8 +106,6 @@ def only_times(kind: str, can: Can, method: Method) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """One guest to be started."""
-
     variant: str
     job: Job
     cmdline: str = ""

@@ -282,8 +282,6 @@ class Pipes:
 
 @dataclass(frozen=True)
 class Command:
-    """How a guest is started."""
-
     argv: tuple[str, ...]
     pass_fds: tuple[int, ...]
     """Beside those of the pipes; closed here once the process has them."""

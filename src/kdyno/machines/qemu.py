@@ -195,8 +195,6 @@ class Places:
 
 @dataclass(frozen=True, kw_only=True)
 class QemuBoot(Boot):
-    """One boot to be done."""
-
     first_word_s: ClassVar[float] = 120.0
     """An emulated kernel needs half a second of CPU, which a machine that is busy gives it late."""
     emulator: Emulator
@@ -438,8 +436,6 @@ def _is_foreign(image: Image) -> bool:
 
 
 class Qemu(Built):
-    """All boots of a run in QEMU."""
-
     overhead_bytes = 192 << 20
     """QEMU's own memory: translated code most of it."""
     places = GUEST_PLACES

@@ -122,8 +122,6 @@ def check(method: Method) -> None:
 
 
 class Uml(Built):
-    """All boots of a run under User Mode Linux."""
-
     can = CAN
     overhead_bytes = 96 << 20
     """The stub processes, the sandbox's /tmp as far as cases fill it."""

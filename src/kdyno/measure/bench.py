@@ -111,7 +111,6 @@ class Bench:
 
     @property
     def infos(self) -> tuple[CaseInfo, ...]:
-        """The cases in the manifest."""
         return tuple(info(case, job) for case, job in zip(self.cases, self.jobs, strict=True))
 
     def caveats(self) -> tuple[Flag, ...]:

@@ -33,8 +33,6 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9._]+")
 
 @dataclass(frozen=True)
 class Trial:
-    """What `kdyno try` was asked."""
-
     kernels: tuple[str, ...]
     """Shorthands, the first is the baseline: ``stock``, ``memcpy=avx2``, ``config=smp,cpus=2``."""
     command: tuple[str, ...]

@@ -350,7 +350,6 @@ class Loop:
         return alone_s + sum(groups.values())
 
     def _block_s(self) -> float:
-        """Mean seconds of a block so far."""
         blocks = len({boot.block for boot in self.past.boots})
         return self._spent_s() / blocks if blocks else 0.0
 

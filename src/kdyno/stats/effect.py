@@ -59,7 +59,6 @@ class PairedEffect:
 
     @property
     def ci(self) -> tuple[float, float] | None:
-        """Both limits, or None."""
         return interval(self.lo, self.hi)
 
     @property

@@ -112,8 +112,6 @@ class BootHost(Record):
 
 
 class BootRecord(Record):
-    """One boot, whole."""
-
     job: BootJob
     host: BootHost
     samples: Annotated[tuple[Sample, ...], Field(max_length=_LINES_LIMIT)] = ()

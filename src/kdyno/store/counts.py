@@ -49,8 +49,6 @@ class CaseCounts:
 
 @dataclass(frozen=True)
 class Counted:
-    """All cases of one kernel."""
-
     variant: str
     image: str
     """Digest of the kernel that was booted."""

@@ -72,7 +72,6 @@ class Folder:
             return Folder(self.path / name, os.open(name, flags, dir_fd=self._descriptor))
 
     def make_folder(self, name: str) -> Folder:
-        """The folder inside, made when it is not there."""
         with _in_our_words(self.path, name), suppress(FileExistsError):
             os.mkdir(name, 0o777, dir_fd=self._descriptor)
         return self.folder(name)

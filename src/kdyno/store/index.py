@@ -167,7 +167,6 @@ def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[
 
 
 def _read(run: Run, name: str, stamp: str) -> tuple[Facts, dict[Table, Sequence[object]]]:
-    """The rows of a run."""
     from kdyno.store.database import tables
 
     created = run.name[:15]

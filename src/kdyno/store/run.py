@@ -82,8 +82,6 @@ def is_held(folder: Folder) -> bool:
 
 @dataclass(frozen=True)
 class Damaged:
-    """A boot that cannot be used, and why."""
-
     name: str
     reason: str
 

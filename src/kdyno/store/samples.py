@@ -159,7 +159,6 @@ class Samples:
 
 
 def gather(boots: Iterable[BootRecord | Damaged]) -> Samples:
-    """The samples of ``boots``."""
     samples = Samples()
     for boot in boots:
         samples.add(boot)

@@ -231,7 +231,6 @@ class Effect(Frozen):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """(suite, case, variant)"""
         return self.suite, self.case, self.variant
 
     @computed_field  # type: ignore[prop-decorator]
@@ -297,8 +296,6 @@ class FactorEffect(Frozen):
 
 
 class FactorTable(Frozen):
-    """The factors of an experiment that crosses them."""
-
     factors: dict[str, tuple[str, ...]]
     """Factor → its levels, the reference first."""
     of_cases: tuple[str, ...] = ()
@@ -328,8 +325,6 @@ class CaseValue(Frozen):
 
 
 class Verdict(Frozen):
-    """One run, judged."""
-
     schema_: int = Field(default=1, alias="schema")
     experiment: str
     question: str = ""
@@ -365,15 +360,12 @@ class Verdict(Frozen):
         return any(flag.kind == NO_SANDBOX for flag in self.flags)
 
     def effect_of(self, key: tuple[str, str, str]) -> Effect | None:
-        """The effect with this key, if it has one."""
         return next((effect for effect in self.effects if effect.key == key), None)
 
     def to_data(self) -> dict[str, Any]:
-        """As JSON values."""
         return self.model_dump(mode="json", by_alias=True)
 
     def to_json(self) -> str:
-        """The file's text."""
         text = json.dumps(self.to_data(), indent=1, ensure_ascii=False)
         # A reason may quote a console that was not UTF-8; lone surrogates cannot be written.
         return text.encode("utf-8", "replace").decode()

@@ -98,8 +98,6 @@ class Point:
 
 @dataclass(frozen=True)
 class Watch:
-    """The file."""
-
     name: str
     source: str
     """As in the experiment: git:FOLDER_OR_URL#BRANCH"""

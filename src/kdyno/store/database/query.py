@@ -139,7 +139,6 @@ class Wanted:
 
 
 def _numbers(wanted: Wanted) -> Any:
-    """The numbers of the runs."""
     query = sa.select(RUNS.c.id).order_by(*_NEWEST_FIRST)
     if wanted.experiment:
         query = query.where(_like(RUNS.c.experiment, wanted.experiment))
@@ -204,7 +203,6 @@ def named(connection: sa.Connection, text: str, most: int) -> list[Facts]:
 
 
 def names(connection: sa.Connection, most: int) -> list[str]:
-    """The newest runs'."""
     query = sa.select(RUNS.c.name).order_by(RUNS.c.created.desc()).limit(most)
     return [name for name in connection.scalars(query) if isinstance(name, str)]
 

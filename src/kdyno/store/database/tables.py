@@ -335,7 +335,6 @@ def kernels_of(run: Run, manifest: Manifest, verdict: Verdict | None) -> list[Ke
 
 
 def machines_of(run: Run, manifest: Manifest) -> list[Machine]:
-    """All on which it was measured."""
     hosts = manifest.machines or {machine_of(run, manifest): manifest.host}
     return [
         Machine(name, str(host.get("cpu_model") or "")[:_INDEXED]) for name, host in hosts.items()
