@@ -27,7 +27,6 @@ from benchmarks.figure import Figure, main
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import look
-from kdyno.judge.pairs import Question
 from kdyno.machines.cpus import measuring
 from kdyno.measure import boot as booting
 from kdyno.measure import turns
@@ -93,7 +92,7 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
         cases=tuple(info(case, job) for case, job in zip(setup.cases, setup.jobs, strict=True)),
         **asked_of(setup.experiment),
     )
-    question, names = Question.of(manifest), list(setup.variants)
+    names = list(setup.variants)
     gathered = {way: Samples() for way in WAYS}
     spent_s = dict.fromkeys(WAYS, 0.0)
     inside_s, blocks = 0.0, dict.fromkeys(WAYS, 0)
@@ -105,7 +104,7 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
         if way == "turns":
             data = gathered[way]
             beside_s = (spent_s[way] - inside_s) / block if block else 1.0
-            rounds = effort(setup, question, data, beside_s)
+            rounds = effort(setup, manifest, data, beside_s)
             plans = [plan_of(setup, name, turns=True, draw=draw, block=block) for name in order]
             boots = turns.measure(setup, plans, f"1:{block}", first_index=0, effort=rounds)
             for record, _ in boots:
@@ -117,7 +116,7 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
                 gathered[way].add(booting.measure(setup, [plan], first_index=0)[0][0])
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
-    effects = {way: look(gathered[way], question, (), blocks[way], 0.01, 6)[0] for way in WAYS}
+    effects = {way: look(gathered[way], manifest, (), blocks[way], 0.01, 6)[0] for way in WAYS}
     for way, own in effects.items():
         widths = ", ".join(f"{100 * half_width(effect):.2f} %" for effect in own.values())
         print(f"  {way}: {blocks[way]} blocks in {spent_s[way]:.0f} s; half-widths {widths}")

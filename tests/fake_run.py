@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,12 @@ from fake_machine import FakeMachine, Fault, Rule
 
 from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Question
 from kdyno.machines.cpus import place
 from kdyno.measure.bench import Bench, Equipment
 from kdyno.measure.execution import asked_of
 from kdyno.measure.loop import Loop, Past, Status
 from kdyno.store.boot import BootRecord
-from kdyno.store.manifest import Manifest
+from kdyno.store.manifest import CaseInfo, Criteria, Manifest, VariantInfo
 from kdyno.store.run import Run, create_run, open_run, write_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Case
@@ -88,19 +87,34 @@ def manifest_of(setup: Bench, interleave: str = "turns") -> Manifest:
     )
 
 
+def asking(
+    cases: Iterable[CaseInfo],
+    baseline: str = "stock",
+    others: Sequence[str] = ("mine",),
+    levels: Mapping[str, dict[str, str]] | None = None,
+    **criteria: Any,
+) -> Manifest:
+    """What is judged of a run, and no more."""
+    names = (baseline, *others)
+    return Manifest(
+        tool="0",
+        created="2026-01-01T00:00:00",
+        experiment="x",
+        baseline=baseline,
+        seed=0,
+        cases=tuple(cases),
+        variants={name: VariantInfo(levels=(levels or {}).get(name, {})) for name in names},
+        asked=Criteria(**criteria),
+    )
+
+
 def measured(
     setup: Bench, runs: Path, interleave: str = "turns", show: list[Status] | None = None
 ) -> tuple[Run, str]:
     """A new run, and why it stopped."""
     manifest = manifest_of(setup, interleave)
     with create_run(runs, "", manifest) as writer:
-        loop = Loop(
-            setup,
-            Question.of(manifest),
-            writer,
-            manifest,
-            (show if show is not None else []).append,
-        )
+        loop = Loop(setup, writer, manifest, (show if show is not None else []).append)
         why = loop.run()
         return writer.run, why
 
@@ -112,8 +126,7 @@ def resumed(setup: Bench, run: Run) -> str:
         past = Past()
         for boot in writer.run.boots():
             past.add(boot)
-        question = Question.of(manifest)
-        return Loop(setup, question, writer, manifest, lambda _status: None, past).run()
+        return Loop(setup, writer, manifest, lambda _status: None, past).run()
 
 
 def boots_of(run: Run) -> list[BootRecord]:
@@ -121,7 +134,7 @@ def boots_of(run: Run) -> list[BootRecord]:
 
 
 def judged(run: Run, stopped: str = "") -> Verdict:
-    return verdict_of(run, Question.of(run.manifest()), stopped)
+    return verdict_of(run, run.manifest(), stopped)
 
 
 def texts_of(verdict: Verdict, kind: str) -> list[str]:

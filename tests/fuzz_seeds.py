@@ -17,7 +17,6 @@ from test_profiles_shown import profile
 from test_report_values import HOST
 
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Question
 from kdyno.labs.memcpy.results import to_json as bench_json
 from kdyno.labs.profile.record import to_json
 from kdyno.machines.facts import between, look
@@ -122,7 +121,7 @@ def _factors(folder: Path) -> Run:
     }
     _edit(run, "manifest.json", {"variants": levels})
     with write_run(run.path) as writer:
-        question = Question.of(run.manifest())
+        question = run.manifest()
         writer.save_verdict(worded(verdict_of(run, question, "max_boots")))
     return run
 

@@ -11,7 +11,6 @@ import numpy as np
 from synthetic_run import DEMO, Shape, make, record
 
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Question
 from kdyno.machines.uml import CAVEAT
 from kdyno.report.evidence import Evidence, gather
 from kdyno.report.sentence import worded
@@ -72,7 +71,7 @@ def small(
         stopped="max_boots",
     )
     with write_run(run.path) as writer:
-        writer.save_verdict(worded(verdict_of(run, Question.of(run.manifest()), "max_boots")))
+        writer.save_verdict(worded(verdict_of(run, run.manifest(), "max_boots")))
     return run
 
 

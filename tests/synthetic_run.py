@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Question
 from kdyno.machines.uml import CAVEAT
 from kdyno.report.sentence import worded
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample
@@ -147,7 +146,7 @@ def make(runs: Path, shape: Shape) -> Run:
             for variant in order:
                 writer.add_boots([(_boot(shape, index, block, variant, random), b"")])
                 index += 1
-        writer.save_verdict(worded(verdict_of(writer.run, Question.of(manifest), "max_boots")))
+        writer.save_verdict(worded(verdict_of(writer.run, manifest, "max_boots")))
         return writer.run
 
 

@@ -21,7 +21,6 @@ from kdyno.errors import ToolError
 from kdyno.experiment import loader
 from kdyno.experiment.model import COUNTERS, HARDWARE_COUNTERS
 from kdyno.judge.judging import verdict_of
-from kdyno.judge.pairs import Question
 from kdyno.machines import emulator, facts
 from kdyno.machines.emulator import Emulator
 from kdyno.machines.kinds import KINDS
@@ -248,7 +247,7 @@ def judged(
     about = {"images": dict.fromkeys(names, "a"), "variants": {name: {} for name in names}}
     about["cases"] = (case | {"unit": "loops/s", "better": "higher"},)
     run = record(folder, boots, baseline=names[0], **about, **more)
-    return verdict_of(run, Question.of(run.manifest()), "max_boots")
+    return verdict_of(run, run.manifest(), "max_boots")
 
 
 def test_an_effect_shows_its_counters_beside_the_time(tmp_path: Path) -> None:

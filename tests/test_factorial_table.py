@@ -12,18 +12,19 @@ from itertools import product
 
 import numpy as np
 import pytest
+from fake_run import asking
 from test_experiment import DATA
 
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment, Vocabulary
 from kdyno.judge.factors import Cell, Contrast, Cross, Row, rows_of
 from kdyno.judge.judging import family_of
-from kdyno.judge.pairs import Pair, Question
+from kdyno.judge.pairs import Pair
 from kdyno.report import tables
 from kdyno.report.sentence import worded
 from kdyno.report.terminal import text
 from kdyno.stats.verdict import Judgement, judge
-from kdyno.store.manifest import CaseInfo
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorTable, Verdict
 from kdyno.suites.catalogue import Case, Suite
@@ -96,7 +97,7 @@ def test_factors_of_kernels() -> None:
 JOBS = ("1", "2", "8")
 
 
-def planted(blocks: int = 16, lost: tuple[str, ...] = ()) -> tuple[Samples, Question]:
+def planted(blocks: int = 16, lost: tuple[str, ...] = ()) -> tuple[Samples, Manifest]:
     """smp: 47 % less time from two jobs on; preempt: nothing anywhere."""
     noise = random.Random(7)
     variants = [f"{smp}+{preempt}" for smp, preempt in product(("off", "on"), ("none", "full"))]
@@ -114,21 +115,18 @@ def planted(blocks: int = 16, lost: tuple[str, ...] = ()) -> tuple[Samples, Ques
         )
         for jobs in JOBS
     )  # fmt: skip
-    question = Question(
-        experiment="x", text="?", baseline=variants[0], variants=tuple(variants[1:]), copy=None,
-        cases=cases, confidence=0.95, equivalent=0.01, precision=0.005,
-        levels={
-            name: tuple(zip(("smp", "preempt"), name.split("+"), strict=True)) for name in variants
-        },
-    )  # fmt: skip
+    levels = {
+        name: dict(zip(("smp", "preempt"), name.split("+"), strict=True)) for name in variants
+    }
+    manifest = asking(cases, variants[0], variants[1:], levels)
     boots = Counter({variant: blocks for variant in variants})
-    return Samples(scores=scores, boots=boots, blocks=blocks), question
+    return Samples(scores=scores, boots=boots, blocks=blocks), manifest
 
 
 def factor_table(
-    data: Samples, question: Question, beside: Sequence[Pair] = ()
+    data: Samples, manifest: Manifest, beside: Sequence[Pair] = ()
 ) -> FactorTable | None:
-    return family_of(data, question, {}, beside)[2]
+    return family_of(data, manifest, {}, beside)[2]
 
 
 def test_the_table_says_what_was_planted() -> None:
@@ -158,13 +156,13 @@ def test_six_blocks_are_enough_for_a_table() -> None:
 
 def test_table_and_effects_are_one_family() -> None:
     alone = factor_table(*planted(8))
-    noise, (data, question) = np.random.default_rng(1), planted(8)
+    noise, (data, manifest) = np.random.default_rng(1), planted(8)
     cases = [CaseInfo(suite="x", case=f"{n}", unit="s", better="lower") for n in range(200)]
-    for name, case in product((question.baseline, "other"), cases):
+    for name, case in product((manifest.baseline, "other"), cases):
         own = np.exp(noise.normal(0, 0.007, 8))
         data.scores[*case.key, name] = dict(enumerate(own.tolist()))
-    beside = [Pair(data, question, case, "other") for case in cases]
-    among = factor_table(data, question, beside)
+    beside = [Pair(data, manifest, case, "other") for case in cases]
+    among = factor_table(data, manifest, beside)
     assert alone is not None and among is not None
     widths = [
         [effect.ci[1] / effect.ci[0] for effect in table.effects if effect.ci]
@@ -174,17 +172,17 @@ def test_table_and_effects_are_one_family() -> None:
 
 
 def test_what_is_said_of_several_cases_is_said_once() -> None:
-    data, question = planted(blocks=3)
+    data, manifest = planted(blocks=3)
     twins = [
         case.model_copy(update={"case": case.case.replace("whole", "lib"), "of": "lib"})
-        for case in question.cases
+        for case in manifest.cases
     ]
     scores = {
         (suite, case.replace("whole", "lib"), variant): score
         for (suite, case, variant), score in data.scores.items()
     }
     both = dataclasses.replace(data, scores={**data.scores, **scores})
-    table = factor_table(both, dataclasses.replace(question, cases=(*question.cases, *twins)))
+    table = factor_table(both, manifest.model_copy(update={"cases": (*manifest.cases, *twins)}))
     assert table is not None
     assert tables.summary_of_factors(table, 0.01)[0] == "build: smp on: undecided, in whole and lib"
 
@@ -201,10 +199,10 @@ def test_a_lost_cell_is_named() -> None:
 
 
 def test_one_factor_alone_has_no_table() -> None:
-    data, question = planted()
-    cases = tuple(case.model_copy(update={"levels": {}, "of": ""}) for case in question.cases[:1])
-    levels = {name: pairs[:1] for name, pairs in question.levels.items()}
-    assert factor_table(data, dataclasses.replace(question, cases=cases, levels=levels)) is None
+    data, manifest = planted()
+    cases = tuple(case.model_copy(update={"levels": {}, "of": ""}) for case in manifest.cases[:1])
+    levels = {name: {"smp": variant.levels["smp"]} for name, variant in manifest.variants.items()}
+    assert factor_table(data, asking(cases, manifest.baseline, manifest.others, levels)) is None
 
 
 # Contrasts of crossed factors: planted effects come back, missing cells are no effects.

@@ -199,22 +199,22 @@ def test_a_groups_ratio_goes_before_two_scores_and_needs_none() -> None:
         }
         return dataclasses.replace(data, rounds=rounds)
 
-    data, question = planted(blocks=8)
-    case = question.cases[1]
+    data, manifest = planted(blocks=8)
+    case = manifest.cases[1]
     key, stock = (case.suite, case.case, "on+none"), (case.suite, case.case, "off+none")
     measured = {block: math.log(2.0) + 0.001 * block for block in range(7)}
     both = turned(data, measured)
     expected = [*measured.values(), math.log(data.scores[key][7] / data.scores[stock][7])]
-    pair = Pair(both, question, case, "on+none")
+    pair = Pair(both, manifest, case, "on+none")
     assert pair.log_ratios == pytest.approx(expected)
-    effects, _ = look(both, question, (), 8, 0.01, 8)
+    effects, _ = look(both, manifest, (), 8, 0.01, 8)
     assert effects[key].ratio == pytest.approx(2.006, abs=0.002)
-    baseline = Pair(both, question, case, "off+none")
+    baseline = Pair(both, manifest, case, "off+none")
     assert np.log(pair.scores / baseline.scores) == pytest.approx(expected)
-    table = factor_table(both, question)
+    table = factor_table(both, manifest)
     assert table is not None
     at = next(row for row in table.effects if row.kind == "conditional" and row.at == "2")
     assert at.ratio == pytest.approx(math.sqrt(2.0 * 0.53), rel=0.01)
     only = turned(Samples(blocks=6), dict.fromkeys(range(6), 0.5))
-    assert list(Pair(only, question, case, "on+none").differences()) == [0.5] * 6
-    assert Pair(only, question, case, "on+full").differences().size == 0
+    assert list(Pair(only, manifest, case, "on+none").differences()) == [0.5] * 6
+    assert Pair(only, manifest, case, "on+full").differences().size == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_run import bench, boots_of, steady
+from fake_run import asking, bench, boots_of, steady
 from fake_run import measured as in_memory
 from toy_kernel import OBJECTS, Toy, says, variant
 
@@ -19,7 +19,7 @@ from kdyno.experiment import loader
 from kdyno.experiment.loader import Overrides, apply
 from kdyno.judge import flags
 from kdyno.judge.judging import judged_all, verdict_of
-from kdyno.judge.pairs import Judged, Pair, Question
+from kdyno.judge.pairs import Judged, Pair
 from kdyno.kernels import image as trunks
 from kdyno.kernels import leavings
 from kdyno.kernels.build import build
@@ -170,7 +170,7 @@ def test_kernels_have_their_common_code_in_one_order(toy: Toy) -> None:
 
 
 CASE = CaseInfo(suite="s", case="c", unit="ops/s", better="higher", scale=1.0)
-QUESTION = Question("e", "", "stock", ("mine",), None, (CASE,), 0.95, 0.01, 0.005)
+MANIFEST = asking([CASE])
 
 
 def measured(values: Floats, links: int) -> Samples:
@@ -182,7 +182,7 @@ def measured(values: Floats, links: int) -> Samples:
 
 
 def pair_of(values: Floats, links: int) -> Pair:
-    return Pair(measured(values, links), QUESTION, CASE, "mine")
+    return Pair(measured(values, links), MANIFEST, CASE, "mine")
 
 
 def values_of(rng: np.random.Generator, links: int, blocks: int, layout: float) -> Floats:
@@ -231,8 +231,8 @@ def test_the_variance_is_shared_out_as_it_was_made() -> None:
 
 
 def judged(data: Samples) -> list[Judged]:
-    pair = Pair(data, QUESTION, CASE, "mine")
-    return judged_all([pair], [pair.claim()], QUESTION)[0]
+    pair = Pair(data, MANIFEST, CASE, "mine")
+    return judged_all([pair], [pair.claim()], MANIFEST)[0]
 
 
 def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
@@ -265,7 +265,7 @@ def test_blocks_go_round_over_the_links(tmp_path: Path, way: str) -> None:
     booted = {(each.block, each.job.layout) for each in boots_of(run)}
     # From the one that the seed 7 says.
     assert sorted(booted) == [(block, (7 + block) % 6 + 1) for block in range(14)]
-    verdict = verdict_of(run, Question.of(run.manifest()), "")
+    verdict = verdict_of(run, run.manifest(), "")
     (effect,) = verdict.effects
     assert (effect.blocks, effect.verdict, effect.links and effect.links.links) == (6, "faster", 6)
     assert verdict.boots == {"stock": 14, "mine": 14} and effect.predicted_blocks is None

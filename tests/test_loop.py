@@ -22,6 +22,7 @@ from fake_run import (
     LONG,
     PIPE,
     PRINTED,
+    asking,
     bench,
     boots_of,
     judged,
@@ -35,7 +36,7 @@ from fake_run import (
 
 from kdyno.errors import UsageError
 from kdyno.judge.flags import asleep, of_manifest, restless
-from kdyno.judge.pairs import Pair, Question
+from kdyno.judge.pairs import Pair
 from kdyno.machines.machine import Can, Footprint
 from kdyno.machines.process import Outcome
 from kdyno.measure import loop as measuring
@@ -46,7 +47,7 @@ from kdyno.measure.loop import block_order, choose, draw_of, effort
 from kdyno.measure.turns import Member, orders, why_whole
 from kdyno.stats.groups import spread
 from kdyno.store.boot import BootHost, BootRecord
-from kdyno.store.manifest import CaseInfo
+from kdyno.store.manifest import CaseInfo, Criteria
 from kdyno.store.run import Run, create_run
 from kdyno.store.samples import Samples, gather
 from kdyno.store.verdict import Effect
@@ -98,7 +99,7 @@ def test_a_run_that_began_with_pages_in_order_goes_on_so(tmp_path: Path) -> None
     machine = manifest.machine.model_copy(update={"scattered": False})
     before = manifest.model_copy(update={"machine": machine})
     with create_run(tmp_path, "", before) as writer:
-        measuring.Loop(setup, Question.of(before), writer, before, lambda _status: None).run()
+        measuring.Loop(setup, writer, before, lambda _status: None).run()
     assert machine_of(setup).draws == [0] * 12
 
 
@@ -124,8 +125,8 @@ def test_what_the_machine_does_cancels_within_a_round(tmp_path: Path) -> None:
 
 def counts_of(run: Run, variant: str) -> tuple[list[int], list[int]]:
     """Rounds of each group that count, and all."""
-    data, question = gather(run.boots()), Question.of(run.manifest())
-    pair = Pair(data, question, question.cases[0], variant)
+    data, manifest = gather(run.boots()), run.manifest()
+    pair = Pair(data, manifest, manifest.cases[0], variant)
     every = data.rounds[pair.key].values()
     return [len(logs) for _, logs in pair.rounds()], list(map(len, every))
 
@@ -137,9 +138,9 @@ def test_rounds_in_which_a_guest_waited_for_the_cpu_are_left_out(tmp_path: Path)
     chance = random.Random(1)
     machine_of(setup).waits = lambda _now_s: chance.choice((0.0, 0.0, chance.uniform(0.002, 0.02)))
     run, _ = measured(setup, tmp_path)
-    question = Question.of(run.manifest())
+    manifest = run.manifest()
     for variant in ("mine", "other"):
-        pair = Pair(gather(run.boots()), question, question.cases[0], variant)
+        pair = Pair(gather(run.boots()), manifest, manifest.cases[0], variant)
         assert np.exp(pair.log_ratios) == pytest.approx([SPEEDS[variant]] * 4, rel=1e-5)
         counts, every = counts_of(run, variant)
         assert all(4 <= few < 0.8 * many for few, many in zip(counts, every, strict=True))
@@ -197,8 +198,8 @@ def test_a_case_that_cannot_take_turns_is_measured_whole(tmp_path: Path) -> None
 
 def test_rounds_are_paired_by_their_number(tmp_path: Path) -> None:
     run, _ = measured(usual(max_boots=2), tmp_path)
-    question = Question.of(run.manifest())
-    result = Pair(gather(run.boots()), question, question.cases[0], "mine").log_ratios
+    manifest = run.manifest()
+    result = Pair(gather(run.boots()), manifest, manifest.cases[0], "mine").log_ratios
     assert [math.exp(each) for each in result] == pytest.approx([1.02] * 2, 1e-4)
     for block in (0, 1):
         (count,) = {len(each.samples[0].reps) for each in boots_of(run) if each.block == block}
@@ -367,7 +368,7 @@ def test_a_group_has_the_rounds_that_are_worth_their_time(turn_s: float, best: f
     }
     data = Samples(rounds=logs, turn_s={stock: turn_s, mine: 9.0})
     group_s = 2 * 0.004 * (50.0 * seen.between / seen.within) ** 2
-    seconds = effort(setup, Question.of(manifest_of(setup)), data, group_s)
+    seconds = effort(setup, manifest_of(setup), data, group_s)
     assert seconds["s", "long"] == pytest.approx(best * turn_s)
 
 
@@ -508,21 +509,21 @@ def test_cases_of_one_name_in_two_suites_are_two() -> None:
             for variant in ("stock", "mine"):
                 logs = array("d", moved + random.normal(0, 0.001, 40))
                 data.rounds.setdefault((case.suite, "copy", variant), {})[block] = logs
-    question = Question("x", "", "stock", ("mine",), None, tuple(cases), 0.95, 0.01, 0.005)
-    (flag,) = restless(data, question)
+    manifest = asking(cases)
+    (flag,) = restless(data, manifest)
     assert "changed by 5 %" in flag.text and "a/copy: 2" in flag.text
 
 
 def test_kernels_of_which_one_sleeps_more_are_flagged(tmp_path: Path) -> None:
     setup = bench(steady({}), variants=("stock", "mine"), cases=(LONG,), max_boots=8)
     run, _ = measured(setup, tmp_path)
-    data, question = gather(run.boots()), Question.of(run.manifest())
+    data, manifest = gather(run.boots()), run.manifest()
     for at in range(8):
         data.asleep["s", "long", "stock"][at] = 0.01 + 0.0001 * (at % 3)
         data.asleep["s", "long", "mine"][at] = 0.03
-    (flag,) = asleep(data, question)
+    (flag,) = asleep(data, manifest)
     assert flag.text.startswith("mine had +2.0 % more of such time")
-    assert asleep(data, replace(question, equivalent=0.05)) == []
+    assert asleep(data, manifest.model_copy(update={"asked": Criteria(equivalent=0.05)})) == []
 
 
 FACTORS = {"smp": ("off", "on"), "preempt": ("none", "full")}

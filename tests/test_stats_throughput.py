@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from command_line import effect as effect_of
 from fake_machine import Rule
-from fake_run import PIPE, bench, judged, machine_of, manifest_of, measured
+from fake_run import PIPE, asking, bench, judged, machine_of, manifest_of, measured
 
 from benchmarks.simulation.rare import COSTS, shares
 from benchmarks.turn_noise import NOISES
 from kdyno.judge.flags import moved_controls, tails
-from kdyno.judge.pairs import Judged, Pair, Question
+from kdyno.judge.pairs import Judged, Pair
 from kdyno.report import effects, exporters, terminal
 from kdyno.report.evidence import Evidence
 from kdyno.report.groups import groups
@@ -81,12 +81,12 @@ def test_where_sum_and_typical_turn_disagree(
 
 def test_a_control_that_moved_in_sum_moved_by_what_the_sum_says() -> None:
     case = CaseInfo(suite="s", case="dhry", unit="loops/s", better="higher", control=True)
-    question = Question("x", "", "stock", ("mine",), None, (case,), 0.95, 0.01, 0.005)
+    manifest = asking([case])
     claim = Claim(TYPICAL, "higher")
     sums = [TYPICAL - np.tile([0.0, 0.04, 0.06, 0.1], 6)]
     ((word, summed),), _ = judge_sums([claim], judge([claim]), sums)
     assert summed is not None and word.word == "slower"
-    row = Judged(Pair(Samples(), question, case, "mine"), word, None, summed)
+    row = Judged(Pair(Samples(), manifest, case, "mine"), word, None, summed)
     (flag,) = moved_controls([row])
     assert "mine moved it by -4." in flag.text
 
@@ -184,8 +184,8 @@ def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> Non
 
 
 def test_the_median_rate_or_time_is_told_apart_from_what_a_program_printed() -> None:
-    question = Question.of(manifest_of(bench(lambda *_: 5e-6, variants=("stock", "mine"))))
-    (case,) = question.cases
+    manifest = manifest_of(bench(lambda *_: 5e-6, variants=("stock", "mine")))
+    (case,) = manifest.cases
     # Rates of 1, 1 and 1/2 per ns: together 3 in 4 ns.
     reps = ((1000.0, 1000.0), (1000.0, 1000.0), (1000.0, 2000.0))
     for score, sums in ((case.scale * 1e9, [math.log(0.75)]), (123.0, [math.nan])):
@@ -194,7 +194,7 @@ def test_the_median_rate_or_time_is_told_apart_from_what_a_program_printed() -> 
             sample = Sample(suite=case.suite, case=case.case, score=score, reps=own)
             job = BootJob(index=0, block=0, variant=variant)
             gathering.add(BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,)))
-        sums_of = Pair(gathering, question, case, "mine").log_sums
+        sums_of = Pair(gathering, manifest, case, "mine").log_sums
         assert sums_of == pytest.approx(sums, nan_ok=True)
 
 

@@ -8,22 +8,22 @@ import math
 import re
 from array import array
 from collections.abc import Set
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from fake_run import asking
 
 from benchmarks.simulation.rare import GUESTS, ROUNDS
 from benchmarks.turn_noise import NOISES, Noise, group_rounds
 from kdyno.judge import flags
 from kdyno.judge.factors import Contrast, crosses_of
 from kdyno.judge.judging import family_of
-from kdyno.judge.pairs import Question, pairs_of
+from kdyno.judge.pairs import pairs_of
 from kdyno.report import effects, tables
 from kdyno.report.exporters import markdown
 from kdyno.report.terminal import text
 from kdyno.stats.verdict import Better
-from kdyno.store.manifest import CaseInfo
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorTable, GroupEffect, Verdict
 from kdyno.suites.catalogue import Case, CaseGroup, Suite
@@ -34,6 +34,11 @@ TURNS = ("w@1", "w@2")
 VARIANTS = ("a+x", "b+x", "a+y", "b+y")
 
 
+def counting(manifest: Manifest) -> Manifest:
+    criteria = manifest.asked.model_copy(update={"metric": "instructions"})
+    return manifest.model_copy(update={"asked": criteria})
+
+
 def suites(names: dict[str, Better], *groups: CaseGroup) -> dict[str, Suite]:
     cases = tuple(Case("s", name, "h", "u", better, "pipe") for name, better in names.items())
     return {"s": Suite("s", "help", cases, groups=groups)}
@@ -41,20 +46,17 @@ def suites(names: dict[str, Better], *groups: CaseGroup) -> dict[str, Suite]:
 
 GROUPED = suites(CASES, CaseGroup("ab", ("a", "b")), CaseGroup("all", ("ab", "t")))
 BOTH = suites(dict.fromkeys(TURNS, "higher"), CaseGroup("both", TURNS))
-QUESTION = Question(
-    experiment="x", text="", baseline="old", variants=("new",), copy=None,
-    cases=tuple(
-        CaseInfo(suite="s", case=name, unit="u", better=better) for name, better in CASES.items()
-    ),
-    confidence=0.95, equivalent=0.02, precision=0.01,
+MANIFEST = asking(
+    [CaseInfo(suite="s", case=name, unit="u", better=better) for name, better in CASES.items()],
+    "old", ("new",), equivalent=0.02, precision=0.01,
 )  # fmt: skip
-CROSS = replace(
-    QUESTION, baseline=VARIANTS[0], variants=VARIANTS[1:], equivalent=0.01,
-    cases=tuple(
+CROSS = asking(
+    [
         CaseInfo(suite="s", case=name, unit="u", better="higher", of="w", levels={"n": name[-1]})
         for name in TURNS
-    ),
-    levels={name: (("one", name[0]), ("two", name[2])) for name in VARIANTS},
+    ],
+    VARIANTS[0], VARIANTS[1:], {name: {"one": name[0], "two": name[2]} for name in VARIANTS},
+    equivalent=0.01, precision=0.01,
 )  # fmt: skip
 
 
@@ -74,7 +76,7 @@ def samples(ratios: dict[str, float], without: Set[int] = frozenset()) -> Sample
 
 
 def test_a_group_is_the_harmonic_mean_of_its_cases_ratios_and_a_time_counts_the_other_way() -> None:
-    groups = family_of(samples({"a": 1.1, "b": 0.9, "t": 0.8}), QUESTION, GROUPED)[1]
+    groups = family_of(samples({"a": 1.1, "b": 0.9, "t": 0.8}), MANIFEST, GROUPED)[1]
     ab, whole = groups
     expected = 2 / (1 / 1.1 + 1 / 0.9)
     assert (ab.suite, ab.group, ab.variant, ab.blocks) == ("s", "ab", "new", BLOCKS)
@@ -97,28 +99,28 @@ def test_a_group_is_the_harmonic_mean_of_its_cases_ratios_and_a_time_counts_the_
 def test_groups_without_one_of_their_cases() -> None:
     ratios = {"a": 1.1, "b": 1.1, "t": 1.0}
 
-    def blocks(question: Question, without: set[int], of: dict[str, Suite] = GROUPED) -> object:
-        groups = family_of(samples(ratios, without), question, of)[1]
+    def blocks(manifest: Manifest, without: set[int], of: dict[str, Suite] = GROUPED) -> object:
+        groups = family_of(samples(ratios, without), manifest, of)[1]
         return {group.group: group.blocks for group in groups}
 
     # A block without one of its cases says nothing of the group, and no block leaves it out.
-    assert blocks(QUESTION, {0, 3}) == {"ab": BLOCKS, "all": BLOCKS - 2}
-    assert blocks(QUESTION, set(range(BLOCKS))) == {"ab": BLOCKS}
-    assert blocks(replace(QUESTION, counted=True), set()) == {"ab": BLOCKS, "all": BLOCKS}
-    assert blocks(QUESTION, set(), suites(CASES)) == {}
+    assert blocks(MANIFEST, {0, 3}) == {"ab": BLOCKS, "all": BLOCKS - 2}
+    assert blocks(MANIFEST, set(range(BLOCKS))) == {"ab": BLOCKS}
+    assert blocks(counting(MANIFEST), set()) == {"ab": BLOCKS, "all": BLOCKS}
+    assert blocks(MANIFEST, set(), suites(CASES)) == {}
 
 
 def test_intervals_are_corrected_for_all_groups_and_undecided_ones_say_how_many_blocks() -> None:
     data = samples({"a": 1.0, "b": 1.0, "t": 1.0})
     for block in range(BLOCKS):
         data.scores["s", "a", "new"][block] *= math.exp(0.2 * math.sin(block))
-    ab, _ = family_of(data, QUESTION, GROUPED)[1]
+    ab, _ = family_of(data, MANIFEST, GROUPED)[1]
     assert ab.ci is not None and ab.ci_raw is not None
     assert ab.ci[0] < ab.ci_raw[0] < 1.0 < ab.ci_raw[1] < ab.ci[1]
     assert ab.verdict == "inconclusive" and (ab.predicted_blocks or 0) > BLOCKS
     # More blocks do not settle what more links would.
     data.links = {block: block + 1 for block in range(BLOCKS)}
-    ab, _ = family_of(data, QUESTION, GROUPED, pairs_of(data, QUESTION, ["new"]))[1]
+    ab, _ = family_of(data, MANIFEST, GROUPED, pairs_of(data, MANIFEST, ["new"]))[1]
     assert ab.verdict == "inconclusive" and ab.predicted_blocks is None
 
 
@@ -141,7 +143,7 @@ def in_turns(seed: int, noise: Noise, groups: int, cost: float) -> Samples:
 
 def judged(data: Samples) -> tuple[tuple[GroupEffect, ...], FactorTable, list[str]]:
     """(groups, table, words of the pairs)"""
-    rows, groups, table = family_of(data, CROSS, BOTH, pairs_of(data, CROSS, CROSS.variants))
+    rows, groups, table = family_of(data, CROSS, BOTH, pairs_of(data, CROSS, CROSS.others))
     assert table is not None
     return groups, table, [row.judgement.word for row in rows]
 
@@ -185,7 +187,7 @@ def test_rows_of_kernels_and_of_how_they_meet_cases_have_sums_and_others_none() 
 
 def test_counts_have_no_sums() -> None:
     data = in_turns(1, NOISES[0], 8, 0.0)
-    _, groups, table = family_of(data, replace(CROSS, counted=True), BOTH)
+    _, groups, table = family_of(data, counting(CROSS), BOTH)
     assert table is not None
     assert all(row.throughput is None for row in (*groups, *table.effects))
 

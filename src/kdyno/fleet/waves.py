@@ -25,7 +25,6 @@ from kdyno.errors import KdynoError, ToolError
 from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import LATE_S, PYTHON, Engine, Job, Settings
 from kdyno.judge.judging import look
-from kdyno.judge.pairs import Question
 from kdyno.measure.loop import Status, ended, left_s
 from kdyno.reading.checked import FromTool
 from kdyno.stats import stopping
@@ -487,9 +486,9 @@ class Controller:
             # Blocks come several at once: the look is that of the last one that was due.
             least = stopping.minimum_blocks(measure.min_boots)
             due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY
-            question, failed = Question.of(manifest), tuple(manifest.failed)
+            failed = tuple(manifest.failed)
             self._effects, self._progress = look(
-                self.union.samples, question, failed, due, measure.precision, measure.min_boots
+                self.union.samples, manifest, failed, due, measure.precision, measure.min_boots
             )
         if why := ended(measure, manifest, manifest.images, blocks, self._progress):
             return why

@@ -20,10 +20,10 @@ from typing import Literal
 import numpy as np
 
 from kdyno.experiment.cross import VARIANT
-from kdyno.judge.pairs import Pair, Question, figures_of
+from kdyno.judge.pairs import Pair, figures_of
 from kdyno.stats.effect import Floats
 from kdyno.stats.verdict import Claim, Judgement, Summed
-from kdyno.store.manifest import CaseInfo
+from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorEffect, FactorTable
 
@@ -155,18 +155,19 @@ def rows_of(crosses: Sequence[Cross]) -> list[Row]:
     return rows
 
 
-def crosses_of(data: Samples, question: Question) -> list[Cross]:
+def crosses_of(data: Samples, manifest: Manifest) -> list[Cross]:
     """Cases with two factors or more, of kernels or of cases; none where the variants' own effects
     say everything.
 
     Negative controls are left out. The reference of a factor of kernels is the baseline's level,
     that of a factor of cases its first."""
     families: dict[tuple[str, str], list[CaseInfo]] = {}
-    for case in question.cases:
+    for case in manifest.cases:
         if not case.control:
             families.setdefault((case.suite, case.of or case.case), []).append(case)
-    variants = (question.baseline, *question.variants)
-    of_variants = {name: dict(question.levels.get(name, ())) for name in variants}
+    variants = (manifest.baseline, *manifest.others)
+    levels_of = {name: variant.levels for name, variant in manifest.variants.items()}
+    of_variants = {name: levels_of.get(name, {}) for name in variants}
     crosses = []
     for (_suite, name), cases in families.items():
         of_cases = [case.levels for case in cases]
@@ -184,7 +185,7 @@ def crosses_of(data: Samples, question: Question) -> list[Cross]:
         for variant, case in product(variants, cases):
             levels = {**of_variant[variant], **case.levels}
             cell = tuple(own.index(levels[factor]) for factor, own in factors.items())
-            pair = Pair(data, question, case, variant)
+            pair = Pair(data, manifest, case, variant)
             logs[cell], sums[cell] = np.log(pair.scores), pair.log_sums
         crosses.append(Cross(cases[0], name, factors, logs, sums))
     return crosses

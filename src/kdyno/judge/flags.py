@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from kdyno.judge.pairs import CONFIRMED_BOOTS, Judged, Question, pairs_of
+from kdyno.judge.pairs import CONFIRMED_BOOTS, Judged, pairs_of
 from kdyno.stats.changepoints import drift
 from kdyno.stats.effect import Floats, mean_of
 from kdyno.stats.groups import machine_spread
@@ -229,30 +229,30 @@ def moved_copies(copies: Sequence[Judged]) -> list[Flag]:
     return [_flag("copy-moved", row, f"{text.format(row.judgement.word)} here") for row in moved]
 
 
-def asleep(data: Samples, question: Question) -> list[Flag]:
+def asleep(data: Samples, manifest: Manifest) -> list[Flag]:
     """Frozen commands that slept: a sleep goes on in the others' slices, so of a long one only the
     share of one guest is in its time.
 
     Flagged where a change of the waits by a tenth could be hidden though it is more than
     ±equivalent, and where the kernels' shares differ by so much."""
-    others = len(question.names) - 1
+    others = len(manifest.names) - 1
     flags = []
-    for case in question.cases:
-        shares = [data.asleep.get((*case.key, name), {}) for name in question.names]
+    for case in manifest.cases:
+        shares = [data.asleep.get((*case.key, name), {}) for name in manifest.names]
         medians = [median(own.values()) for own in shares if own]
         most = max(medians, default=0.0)
         hidden = others * most
         text = ""
-        if most > _HAND_OVERS and CHANGE_OF_WAITS * hidden > question.equivalent:
+        if most > _HAND_OVERS and CHANGE_OF_WAITS * hidden > manifest.asked.equivalent:
             text = (
                 f"no CPU for {100 * most:.0f} % of its frozen turns: waits of up to "
                 f"{100 * hidden:.0f} % of its time were in the others' turns, and what a kernel "
                 "changes of them is not seen"
             )
-        for name, own in zip(question.names[1:], shares[1:], strict=True):
+        for name, own in zip(manifest.names[1:], shares[1:], strict=True):
             common = sorted(own.keys() & shares[0].keys())
             apart = mean_of([own[at] - shares[0][at] for at in common], _SURE)
-            if apart.clear and others * abs(apart.mean) > question.equivalent:
+            if apart.clear and others * abs(apart.mean) > manifest.asked.equivalent:
                 text += "; " if text else ""
                 text += f"{name} had {100 * apart.mean:+.1f} % more of such time"
         if text:
@@ -261,16 +261,16 @@ def asleep(data: Samples, question: Question) -> list[Flag]:
     return flags
 
 
-def restless(data: Samples, question: Question) -> list[Flag]:
+def restless(data: Samples, manifest: Manifest) -> list[Flag]:
     """How much the machine's speed changed under guests that took turns.
 
     What all variants of a round have in common is the machine's doing. Neither steal nor other
     programs need to show for it: the host of a virtual machine may be busy."""
     moved: dict[tuple[str, str], float] = {}
-    for case in question.cases:
+    for case in manifest.cases:
         # Each machine separately: a difference in speed between machines is not restlessness.
         groups: dict[str, list[list[Floats]]] = {}
-        rounds = [data.rounds.get((*case.key, name), {}) for name in question.names]
+        rounds = [data.rounds.get((*case.key, name), {}) for name in manifest.names]
         for at in range(data.blocks):
             logs = [own.get(at) for own in rounds]
             group = [np.asarray(own) for own in logs if own]
@@ -281,7 +281,7 @@ def restless(data: Samples, question: Question) -> list[Flag]:
             moved[case.key] = median(spreads)
     if not moved or median(moved.values()) < RESTLESS:
         return []
-    of_pairs = [pair.spread() for pair in pairs_of(data, question, question.compared)]
+    of_pairs = [pair.spread() for pair in pairs_of(data, manifest, manifest.compared)]
     left = [spread.of_group for spread in of_pairs if spread is not None]
     if not left:
         return []
@@ -295,15 +295,15 @@ def restless(data: Samples, question: Question) -> list[Flag]:
     return [Flag(kind="restless-host", text=text)]
 
 
-def drifted(data: Samples, question: Question) -> list[Flag]:
+def drifted(data: Samples, manifest: Manifest) -> list[Flag]:
     """One flag for all cases in which the baseline drifted by more than matters.
 
     None for several machines: there is no order between what they measured at the same time."""
     moved = []
-    for case in question.cases if len(set(data.machines.values())) < 2 else ():
-        scores = data.scores.get((*case.key, question.baseline), {})
+    for case in manifest.cases if len(set(data.machines.values())) < 2 else ():
+        scores = data.scores.get((*case.key, manifest.baseline), {})
         trend = drift([scores[block] for block in sorted(scores)])
-        if trend is not None and trend.drifting and abs(trend.change) > question.equivalent:
+        if trend is not None and trend.drifting and abs(trend.change) > manifest.asked.equivalent:
             moved.append(f"{case.case} {100 * trend.change:+.1f} %")
     if not moved:
         return []
@@ -359,7 +359,7 @@ def rare_work(rows: Sequence[Judged]) -> list[Flag]:
                 f"in the others differs from the baseline's: {whole}"
             )
             flags.append(_flag("rare-work", row, text))
-        elif row.pair.question.counted and abs(usual - ratio) > row.pair.question.equivalent:
+        elif row.pair.manifest.counted and abs(usual - ratio) > row.pair.manifest.asked.equivalent:
             text = (
                 f": {whole}; the usual part of {row.pair.variant} differs by "
                 f"{100 * (usual - 1):+.3g} %, so how often the path is another one decides, and "
@@ -378,8 +378,8 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
     linked = [(row, spread) for row in rows if (spread := row.pair.links) is not None]
     if not linked:
         return []
-    copies = [each for each in linked if each[0].pair.variant == each[0].pair.question.copy]
-    own = copies or linked
+    copy = linked[0][0].pair.manifest.asked.copy_of_baseline
+    own = [each for each in linked if each[0].pair.variant == copy] or linked
     floors: dict[str, float] = {}
     for row, spread in own:
         case = row.pair.case.case

@@ -18,7 +18,7 @@ from kdyno import __version__
 from kdyno.errors import UsageError
 from kdyno.judge import flags
 from kdyno.judge.factors import crosses_of, rows_of, table_of
-from kdyno.judge.pairs import Judged, Pair, Question, figures_of, pairs_of
+from kdyno.judge.pairs import Judged, Pair, figures_of, pairs_of
 from kdyno.reading.mistakes import nearest, quoted
 from kdyno.stats import stopping
 from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, interval, paired_effect
@@ -35,7 +35,7 @@ from kdyno.stats.verdict import (
 )
 from kdyno.store.boot import BootRecord
 from kdyno.store.counts import CaseCounts, Counted, stored_counts
-from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.manifest import CaseInfo, Manifest, VariantInfo
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
 from kdyno.store.verdict import (
@@ -63,22 +63,21 @@ _FUNCTIONS_SHOWN = 10
 # A stored run again.
 
 
-def _question_of(run: Run) -> tuple[Question, Manifest]:
-    """(what is to be judged, the run's manifest).
-
-    UsageError for a run that has nothing to judge, ToolError for one that cannot be read."""
+def _judgeable(run: Run) -> Manifest:
+    """UsageError for a run that has nothing to judge, ToolError for one that cannot be read."""
     manifest = run.manifest()
     if not manifest.failed and not any(isinstance(boot, BootRecord) for boot in run.boots()):
         raise UsageError(f"{run.name} has no boot that can be read, so there is nothing to judge")
-    return Question.of(manifest), manifest
+    return manifest
 
 
 def judge_again(run: Run, **criteria: float) -> tuple[Verdict, Manifest]:
     """(verdict without its words, the run's manifest). ``criteria``: confidence, equivalent or
-    precision, where they are others this time. Errors as ``_question_of``."""
-    question, manifest = _question_of(run)
-    question = replace(question, **criteria)  # type: ignore[arg-type]
-    verdict = verdict_of(run, question, manifest.stopped or "interrupted")
+    precision, where they are others this time. Errors as ``_judgeable``."""
+    manifest = _judgeable(run)
+    update = {"asked": manifest.asked.model_copy(update=criteria)}
+    again = manifest.model_copy(update=update)
+    verdict = verdict_of(run, again, manifest.stopped or "interrupted")
     if manifest.state in ("running", "interrupted"):
         text = (
             f"measuring did not come to its end; judged were the {sum(verdict.boots.values())} "
@@ -95,8 +94,8 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
     By the rule that every run is judged by, corrected for the effects that are asked for. Without
     the factors, whose main effects are against the baseline of the whole cross. UsageError where
     the run has no such variant."""
-    question, manifest = _question_of(run)
-    names = question.names
+    manifest = _judgeable(run)
+    names = manifest.names
     for name in (against, variant):
         if name is not None and name not in names:
             near = nearest(name, names)
@@ -105,15 +104,14 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
     others = tuple(name for name in names if name != against) if variant is None else (variant,)
     if others == (against,):
         raise UsageError(f"{against!r} against itself: take another --variant or --against")
-    question = replace(
-        question,
-        experiment=f"{question.experiment}, against {against}",
-        baseline=against,
-        variants=others,
-        copy=None,
-        levels={},
-    )
-    return verdict_of(run, question, manifest.stopped or "interrupted")
+    update = {
+        "experiment": f"{manifest.experiment}, against {against}",
+        "baseline": against,
+        "variants": {name: VariantInfo() for name in (against, *others)},
+        "asked": manifest.asked.model_copy(update={"copy_of_baseline": None}),
+    }
+    manifest = manifest.model_copy(update=update)
+    return verdict_of(run, manifest, manifest.stopped or "interrupted")
 
 
 # While it is measured.
@@ -121,7 +119,7 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
 
 def look(
     data: Samples,
-    question: Question,
+    manifest: Manifest,
     given_up: Sequence[str],
     blocks: int,
     precision: float,
@@ -133,12 +131,12 @@ def look(
     Variants that were given up are left out, and cases that never gave a pair. Where nothing is
     compared an effect is the case's own spread."""
     earlier = stopping.before(blocks)
-    alive = [name for name in question.compared if name not in given_up]
-    pairs = pairs_of(data, question, alive)
+    alive = [name for name in manifest.compared if name not in given_up]
+    pairs = pairs_of(data, manifest, alive)
 
     def raw(count: int | None) -> dict[Key, PairedEffect]:
-        if not question.compared:
-            return _own_spread(data, question, count)
+        if not manifest.compared:
+            return _own_spread(data, manifest, count)
         effects = {pair.key: pair.ranked(count) for pair in pairs}
         return {key: effect for key, effect in effects.items() if effect.n > 0 or data.blocks < 3}
 
@@ -156,7 +154,7 @@ def look(
     )
     if sums:
         # Only whether a sum matters has to be decided: the typical turn is far more precise.
-        precision = max(precision, question.equivalent)
+        precision = max(precision, manifest.asked.equivalent)
         of_sums = stopping.enough(sums, blocks, precision, minimum, before)
         progress = stopping.both(progress, of_sums)
     return effects, progress
@@ -166,26 +164,26 @@ def look(
 
 
 def _own_spread(
-    data: Samples, question: Question, blocks: int | None = None
+    data: Samples, manifest: Manifest, blocks: int | None = None
 ) -> dict[Key, PairedEffect]:
     """(suite, case, variant) → its repetitions against their own median.
 
     The ratio is 1 by construction; the width of the interval is what the run stops by."""
     effects = {}
-    for case in question.cases:
-        key = (*case.key, question.baseline)
+    for case in manifest.cases:
+        key = (*case.key, manifest.baseline)
         if scores := list(data.scores.get(key, {}).values())[:blocks]:
             middle = [median(scores)] * len(scores)
-            effects[key] = paired_effect(middle, scores, question.confidence)
+            effects[key] = paired_effect(middle, scores, manifest.asked.confidence)
     return effects
 
 
-def _values(data: Samples, question: Question) -> tuple[CaseValue, ...]:
+def _values(data: Samples, manifest: Manifest) -> tuple[CaseValue, ...]:
     """The median of each case with the interval of its repetitions."""
-    spread = _own_spread(data, question)
+    spread = _own_spread(data, manifest)
     values = []
-    for case in question.cases:
-        key = (*case.key, question.baseline)
+    for case in manifest.cases:
+        key = (*case.key, manifest.baseline)
         scores = list(data.scores.get(key, {}).values())
         middle, ci = (median(scores), spread[key].ci) if scores else (None, None)
         value = CaseValue(
@@ -208,36 +206,37 @@ def _usual(reasons: Counter[str] | None) -> str | None:
 # The verdict.
 
 
-def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
+def verdict_of(run: Run, manifest: Manifest, stopped: str) -> Verdict:
     """Judge everything that the run has on disk.
 
     The texts (``answer``, the factors' ``summary``) are left empty: the report makes them
     from the rest."""
     data = gather(run.boots())
-    manifest = run.manifest()
-    copies = pairs_of(data, question, [question.copy] if question.copy else [])
+    criteria = manifest.asked
+    copy = criteria.copy_of_baseline
+    copies = pairs_of(data, manifest, [copy] if copy else [])
     floors = {pair.key[:2]: noise_floor(pair.effect()) for pair in copies}
-    pairs = pairs_of(data, question, question.variants)
-    rows, groups, factors = family_of(data, question, catalogue.load(), pairs, floors)
-    rows_of_copies, _ = judged_all(copies, [pair.claim() for pair in copies], question)
-    strata = strata_of(data, question, manifest, pairs)
+    pairs = pairs_of(data, manifest, manifest.others)
+    rows, groups, factors = family_of(data, manifest, catalogue.load(), pairs, floors)
+    rows_of_copies, _ = judged_all(copies, [pair.claim() for pair in copies], manifest)
+    strata = strata_of(data, manifest, pairs)
     every = (*rows, *rows_of_copies)
     effects = tuple(
         _effect(row, manifest, floors.get(row.pair.key[:2]), strata.get(row.pair.key))
         for row in every
     )
     verdict = Verdict(
-        experiment=question.experiment,
-        question=question.text,
-        baseline=question.baseline,
-        confidence=question.confidence,
-        equivalent=question.equivalent,
-        precision=question.precision,
+        experiment=manifest.experiment,
+        question=criteria.question,
+        baseline=manifest.baseline,
+        confidence=criteria.confidence,
+        equivalent=criteria.equivalent,
+        precision=criteria.precision,
         stopped=stopped,
-        boots={name: data.boots.get(name, 0) for name in question.names},
+        boots={name: data.boots.get(name, 0) for name in manifest.names},
         failed=dict(manifest.failed),
         flags=(
-            *question.caveats,
+            *manifest.machine.caveats,
             *flags.of_manifest(manifest),
             *flags.differing(strata),
             *flags.tails(effects, groups, factors),
@@ -247,25 +246,25 @@ def verdict_of(run: Run, question: Question, stopped: str) -> Verdict:
             *flags.moved_controls(rows),
             *flags.moved_copies(rows_of_copies),
             *flags.disturbed(data),
-            *flags.asleep(data, question),
-            *flags.restless(data, question),
-            *flags.drifted(data, question),
+            *flags.asleep(data, manifest),
+            *flags.restless(data, manifest),
+            *flags.drifted(data, manifest),
             *flags.failed_boots(data),
         ),
         effects=effects,
-        copy_of_baseline=question.copy,
-        values=() if question.compared else _values(data, question),
+        copy_of_baseline=copy,
+        values=() if manifest.compared else _values(data, manifest),
         groups=groups,
         factors=factors,
         tool=__version__,
         rule=RULE,
     )
-    return explained(verdict, stored_counts(run)) if question.counted else verdict
+    return explained(verdict, stored_counts(run)) if manifest.counted else verdict
 
 
 def family_of(
     data: Samples,
-    question: Question,
+    manifest: Manifest,
     suites: Catalogue,
     pairs: Sequence[Pair] = (),
     floors: Mapping[tuple[str, str], float | None] | None = None,
@@ -273,12 +272,12 @@ def family_of(
     """(``pairs`` judged, groups of cases, table of factors), all as one family.
 
     floors: (suite, case) → the baseline's noise floor."""
-    groups = _group_claims(data, question, suites)
-    crosses = crosses_of(data, question)
+    groups = _group_claims(data, manifest, suites)
+    crosses = crosses_of(data, manifest)
     rows = rows_of(crosses)
     own = [pair.claim((floors or {}).get(pair.key[:2])) for pair in pairs]
     wholes = [*groups.values(), *((row.claim, row.sums) for row in rows)]
-    judged, words = judged_all(pairs, own, question, wholes)
+    judged, words = judged_all(pairs, own, manifest, wholes)
     effects = tuple(
         GroupEffect(suite=suite, group=group, variant=variant, **figures_of(*word))
         for (suite, group, variant), word in zip(groups, words, strict=False)
@@ -287,7 +286,7 @@ def family_of(
 
 
 def _group_claims(
-    data: Samples, question: Question, suites: Catalogue
+    data: Samples, manifest: Manifest, suites: Catalogue
 ) -> dict[tuple[str, str, str], tuple[Claim, Floats]]:
     """(suite, group, variant) → (its claim, the same by summed times), for every group of a suite's
     cases that were all measured.
@@ -296,8 +295,8 @@ def _group_claims(
     harmonic mean of its members' ratios: its score where the baseline's are all 100. So a group is
     compared within blocks, as its cases are. Of counts it is exact where all members are."""
     claims: dict[tuple[str, str, str], tuple[Claim, Floats]] = {}
-    for variant in question.variants:
-        pairs = pairs_of(data, question, [variant])
+    for variant in manifest.others:
+        pairs = pairs_of(data, manifest, [variant])
         for suite in (suite for suite in suites.values() if suite.groups):
             own = [pair for pair in pairs if pair.case.suite == suite.name]
             values, sums = (
@@ -334,21 +333,21 @@ def _logs_of_groups(
 def judged_all(
     pairs: Sequence[Pair],
     own: Sequence[Claim],
-    question: Question,
+    manifest: Manifest,
     wholes: Sequence[tuple[Claim, Floats]] = (),
 ) -> tuple[list[Judged], list[tuple[Judgement, Summed | None]]]:
     """(``pairs`` judged, judgements of ``wholes``), with what summed times and quantiles say beside
     typical turns. ``own``: the pairs' claims. ``wholes``: claims that are made of several pairs,
     with their log ratios by summed times."""
-    alpha = 1.0 - question.confidence
+    alpha = 1.0 - manifest.asked.confidence
     claims = [*own, *(claim for claim, _ in wholes)]
     figures = [(pair, *figure) for pair in pairs for figure in pair.log_quantiles().items()]
     words, of_figures = judge_sums(
         claims,
-        judge(claims, question.equivalent, alpha),
+        judge(claims, manifest.asked.equivalent, alpha),
         [*(pair.log_sums for pair in pairs), *(sums for _, sums in wholes)],
         [Claim(ratios, "lower") for *_, ratios in figures],
-        question.equivalent,
+        manifest.asked.equivalent,
         alpha,
     )
     if pairs and pairs[0].data.links:  # links would settle it, and there are no more
@@ -377,7 +376,7 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
     figures = figures_of(row.judgement, row.summed, pair.slow_turns() if row.summed else None)
     reason = None
     if raw.n == 0:
-        for name, key in ((variant, pair.key), (pair.question.baseline, pair.keys[0])):
+        for name, key in ((variant, pair.key), (pair.manifest.baseline, pair.keys[0])):
             why = manifest.failed.get(name) or _usual(pair.data.missing.get(key))
             if why and reason is None:
                 reason = f"{name}: {why}"
@@ -396,7 +395,8 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         mean_ratio=raw.mean_ratio,
         mean_ci=interval(raw.mean_lo, raw.mean_hi),
         noise_floor=floor,
-        inside_noise_floor=row.judgement.inside_noise_floor and variant != pair.question.copy,
+        inside_noise_floor=row.judgement.inside_noise_floor
+        and variant != pair.manifest.asked.copy_of_baseline,
         p_value=row.p_value,
         control=case.control,
         exact=raw.exact,
@@ -421,14 +421,13 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
 # machine counts as it was measured.
 
 
-def strata_of(
-    data: Samples, question: Question, manifest: Manifest, pairs: Sequence[Pair]
-) -> dict[Key, Strata]:
+def strata_of(data: Samples, manifest: Manifest, pairs: Sequence[Pair]) -> dict[Key, Strata]:
     """(suite, case, variant) → its effect by machine; empty where the run had one machine."""
     models = {
         at: str(manifest.machines.get(name, {}).get("cpu_model") or "unknown CPU")[:200]
         for at, name in data.machines.items()
     }
+    confidence = manifest.asked.confidence
     strata: dict[Key, Strata] = {}
     tests: dict[Key, Heterogeneity] = {}
     for pair in pairs if len(set(data.machines.values())) > 1 else ():
@@ -440,14 +439,14 @@ def strata_of(
             tests[pair.key] = test
         by_model = _by(pair.block_log_ratios, models)
         strata[pair.key] = Strata(
-            machines=_by_stratum(machines, question.confidence),
-            cpu_models=_by_stratum(by_model, question.confidence) if len(by_model) > 1 else (),
+            machines=_by_stratum(machines, confidence),
+            cpu_models=_by_stratum(by_model, confidence) if len(by_model) > 1 else (),
             p_value=test.p_value if test else None,
             i_squared=test.i_squared if test else None,
         )
     corrected = adjusted([test.p_value for test in tests.values()])
     for key, p_value in zip(tests, corrected, strict=True):
-        differs = p_value <= (1.0 - question.confidence) * (1.0 + 1e-9)
+        differs = p_value <= (1.0 - confidence) * (1.0 + 1e-9)
         strata[key] = strata[key].model_copy(update={"differs": differs})
     return strata
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is asked of a run, and the values that are compared within a block.
+"""The values of a run that are compared within a block.
 
 A block of whole boots has one score for each variant, and the ratio of two is computed here. Where
 variants took turns the group's own ratio, a robust location of its rounds' ratios, goes before the
@@ -8,8 +8,8 @@ scores."""
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,7 @@ from kdyno.stats.verdict import (
 )
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Key, Samples
-from kdyno.store.verdict import Flag, LinkSpread, Quantile, RoundSpread, Throughput
+from kdyno.store.verdict import LinkSpread, Quantile, RoundSpread, Throughput
 
 CONFIRMED_BOOTS = 3
 """Of either kernel, all with the same count: two of them had other memory and random numbers."""
@@ -44,73 +44,18 @@ _SIGNS = {"higher": 1.0, "lower": -1.0}
 
 
 @dataclass(frozen=True)
-class Question:
-    """What a verdict needs to know of the experiment."""
-
-    experiment: str
-    text: str
-    baseline: str
-    variants: tuple[str, ...]
-    """Without the baseline and its copy, in the file's order."""
-    copy: str | None
-    cases: tuple[CaseInfo, ...]
-    confidence: float
-    equivalent: float
-    precision: float
-    levels: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    """Variant → its (factor, level) pairs, where the variants are a cross."""
-    caveats: tuple[Flag, ...] = ()
-    """What figures of the machine that was measured on do not say."""
-    counted: bool = False
-    """Instructions are compared; where all boots agree there is nothing to estimate."""
-    exact_boots: int = 3
-    """As many of either kernel at least."""
-
-    @classmethod
-    def of(cls, manifest: Manifest) -> Question:
-        criteria = manifest.asked
-        return cls(
-            experiment=manifest.experiment,
-            text=criteria.question,
-            baseline=manifest.baseline,
-            variants=tuple(name for name in manifest.variants if name != manifest.baseline),
-            copy=criteria.copy_of_baseline,
-            cases=manifest.cases,
-            confidence=criteria.confidence,
-            equivalent=criteria.equivalent,
-            precision=criteria.precision,
-            levels={
-                name: tuple(variant.levels.items()) for name, variant in manifest.variants.items()
-            },
-            caveats=manifest.machine.caveats,
-            counted=criteria.metric == "instructions",
-            exact_boots=criteria.exact_boots,
-        )
-
-    @property
-    def compared(self) -> tuple[str, ...]:
-        """What the baseline is compared with: the variants, else its copy."""
-        return self.variants or ((self.copy,) if self.copy else ())
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All that was booted, the baseline first."""
-        return (self.baseline, *((self.copy,) if self.copy else ()), *self.variants)
-
-
-@dataclass(frozen=True)
 class Pair:
     """A variant and the baseline in one case. Arrays have the shape (blocks,), NaN where a block
     has no value; each is computed once and kept."""
 
     data: Samples
-    question: Question
+    manifest: Manifest
     case: CaseInfo
     variant: str
 
     @cached_property
     def keys(self) -> tuple[Key, Key]:
-        return (*self.case.key, self.question.baseline), (*self.case.key, self.variant)
+        return (*self.case.key, self.manifest.baseline), (*self.case.key, self.variant)
 
     @property
     def key(self) -> Key:
@@ -121,7 +66,7 @@ class Pair:
         """log(variant ÷ baseline) in every block of the run."""
         before, after = self._log_scores
         ratios = after - before
-        if self.question.counted and not self.exact:
+        if self.manifest.counted and not self.exact:
             # Nothing is left out of a count that has an interval.
             return ratios + np.where(np.isfinite(self._beside), self._beside, 0.0)
         for block, (ratio, _) in self._located.items():
@@ -155,14 +100,14 @@ class Pair:
         return Claim(self.log_ratios, better, noise_floor, self.exact, self.resolution, weights)
 
     def effect(self) -> PairedEffect:
-        return raw_effects([self.claim()], self.question.confidence)[0]
+        return raw_effects([self.claim()], self.manifest.asked.confidence)[0]
 
     def ranked(self, blocks: int | None = None) -> PairedEffect:
         """The same by ranks, which the stopping rule uses; of the first ``blocks`` only."""
         own = self.differences(blocks)
         if self.exact:
             return exact_effect(own)
-        return effect_of_differences(own, self.question.confidence)
+        return effect_of_differences(own, self.manifest.asked.confidence)
 
     def ranked_sum(self, blocks: int | None = None) -> PairedEffect | None:
         """The same by summed times; None unless every one of the blocks has a sum."""
@@ -170,7 +115,7 @@ class Pair:
         own = sums[np.isfinite(sums)]
         if not 0 < len(own) == len(self.differences(blocks)):
             return None
-        return effect_of_differences(own, self.question.confidence)
+        return effect_of_differences(own, self.manifest.asked.confidence)
 
     @cached_property
     def scores(self) -> Floats:
@@ -240,7 +185,7 @@ class Pair:
 
         Of a group all rounds; of whole boots all repetitions."""
         own = np.full(self.data.blocks, np.nan)
-        if self.question.counted:
+        if self.manifest.counted:
             return own
         groups = self.data.summed.setdefault((*self.keys[0], self.variant), {})
         for block, logs in self._all_time(groups):
@@ -315,11 +260,11 @@ class Pair:
     @cached_property
     def _alike(self) -> bool:
         """Both kernels' scores are the same in every boot."""
-        if not self.question.counted:
+        if not self.manifest.counted:
             return False
         for key in self.keys:
             scores, even = self.data.scores.get(key, {}), self.data.even.get(key, set())
-            if len(scores) < self.question.exact_boots or len(set(scores.values())) != 1:
+            if len(scores) < self.manifest.asked.exact_boots or len(set(scores.values())) != 1:
                 return False
             if len(scores) < CONFIRMED_BOOTS and not scores.keys() <= even:
                 return False
@@ -340,7 +285,7 @@ class Pair:
     def resolution(self) -> float:
         """|log ratio| below which a difference of counts may be the clock's own; 0 for times."""
         scores = self.data.scores.get(self.keys[0])
-        if not self.question.counted or not scores or not self.case.operations:
+        if not self.manifest.counted or not scores or not self.case.operations:
             return 0.0
         return CLOCK_INSTRUCTIONS / (min(scores.values()) * self.case.operations)
 
@@ -350,7 +295,7 @@ class Pair:
         before, after = self._log_scores
         ratios = after - before + (self._beside if whole else 0.0)
         ratios = ratios[np.isfinite(ratios)]
-        return math.exp(float(np.median(ratios))) if self.question.counted and len(ratios) else None
+        return math.exp(float(np.median(ratios))) if self.manifest.counted and len(ratios) else None
 
     # Several links.
 
@@ -374,7 +319,7 @@ class Pair:
             one_link=math.expm1(levels.further),
             worst=math.exp(levels.worst),
             worst_alone=levels.worst_alone
-            and abs(levels.worst) > math.log1p(self.question.equivalent),
+            and abs(levels.worst) > math.log1p(self.manifest.asked.equivalent),
         )
 
     # The rounds of a group, as (block, figures of each round) for the blocks in which both took
@@ -450,8 +395,8 @@ def figures_of(
     }
 
 
-def pairs_of(data: Samples, question: Question, variants: Sequence[str]) -> list[Pair]:
-    return [Pair(data, question, case, name) for name in variants for case in question.cases]
+def pairs_of(data: Samples, manifest: Manifest, variants: Sequence[str]) -> list[Pair]:
+    return [Pair(data, manifest, case, name) for name in variants for case in manifest.cases]
 
 
 def undisturbed(logs: Floats, waited: NDArray[np.bool_]) -> Floats:

@@ -23,7 +23,6 @@ from kdyno import __version__, deferred, sandbox
 from kdyno.errors import ToolError, UsageError, interruption
 from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import Experiment, Variant
-from kdyno.judge.pairs import Question
 from kdyno.kernels.build import LEAST_FREE_BYTES, BuildProgress
 from kdyno.kernels.image import find
 from kdyno.kernels.source import KERNEL_TREE_BYTES, fetch
@@ -55,7 +54,7 @@ from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.job import cases_of
 
 # Of a run's end.
-_verdict_of: Callable[[Run, Question, str], Verdict] = deferred("kdyno.judge.judging:verdict_of")
+_verdict_of: Callable[[Run, Manifest, str], Verdict] = deferred("kdyno.judge.judging:verdict_of")
 _worded: Callable[[Verdict, Manifest], Verdict] = deferred("kdyno.report.sentence:worded")
 
 
@@ -276,7 +275,7 @@ def _measure(
         ticks = ticks_of(bench.images, bench.jobs)
         manifest = probed(manifest, ticks, bench.machine.emulator)
         manifest = manifest.model_copy(update={"cases": bench.infos})
-    loop = Loop(bench, Question.of(manifest), writer, manifest, options.listener.measuring, past)
+    loop = Loop(bench, writer, manifest, options.listener.measuring, past)
     try:
         stopped = loop.run()
     except BaseException as problem:
@@ -289,7 +288,7 @@ def _measure(
 
 def judged(writer: RunWriter, manifest: Manifest, stopped: str) -> Verdict:
     """The verdict of a run that has ended, and why; both are on disk."""
-    verdict = _verdict_of(writer.run, Question.of(manifest), stopped)
+    verdict = _verdict_of(writer.run, manifest, stopped)
     verdict = _worded(verdict, manifest)
     # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
     writer.save_verdict(verdict)

@@ -18,7 +18,7 @@ from typing import Literal
 from kdyno import deferred
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Measure
-from kdyno.judge.pairs import Pair, Question
+from kdyno.judge.pairs import Pair
 from kdyno.measure import boot as booting
 from kdyno.measure import turns
 from kdyno.measure.bench import Bench, plan_of
@@ -89,21 +89,21 @@ def whole_cases(bench: Bench) -> dict[str, str]:
     return {f"{case.suite}/{case.name}": why for case in bench.cases if (why := why_whole(case))}
 
 
-def effort(bench: Bench, question: Question, data: Samples, group_s: float) -> Effort:
+def effort(bench: Bench, manifest: Manifest, data: Samples, group_s: float) -> Effort:
     """Seconds of each case in the next group, by spreads and prices so far only. group_s: seconds
     that a group takes beside its timed turns. Kalibera & Jones: as many rounds as make the
     narrowest interval in a given time."""
     members = max(2, len(bench.variants))
-    own_s = group_s / max(1, len(question.cases))
+    own_s = group_s / max(1, len(manifest.cases))
     limits = {(job.suite, job.case): job.seconds or CASE_S for job in bench.jobs}
     seconds: dict[tuple[str, str], float] = {}
-    for case in question.cases:
+    for case in manifest.cases:
         key = case.suite, case.case
         most_s = limits.get(key, CASE_S)
-        turn_s = data.turn_s.get((*key, question.baseline), TURN_S)
+        turn_s = data.turn_s.get((*key, manifest.baseline), TURN_S)
         best = []
-        for variant in question.compared:
-            groups = spread([logs for _, logs in Pair(data, question, case, variant).rounds()])
+        for variant in manifest.compared:
+            groups = spread([logs for _, logs in Pair(data, manifest, case, variant).rounds()])
             if groups is not None:
                 best.append(best_rounds(groups, own_s, members * turn_s))
         least = LEAST if turn_s <= LONGEST_S else LEAST_LONG
@@ -187,7 +187,6 @@ class Loop:
     """One execution of the loop over one run; everything it needs to go on is on disk."""
 
     bench: Bench
-    question: Question
     writer: RunWriter
     manifest: Manifest
     show: Callable[[Status], None]
@@ -247,7 +246,7 @@ class Loop:
                 bench,
                 [plans[name] for name in order if self._alive(name)],
                 f"{manifest.seed}:{block}",
-                effort=effort(bench, self.question, self.past.samples, beside_s),
+                effort=effort(bench, self.manifest, self.past.samples, beside_s),
                 show=lambda case: self.show(self._status(block, "", case)),
                 first_index=self.past.next_index(),
             )
@@ -265,10 +264,10 @@ class Loop:
         """(suite, case) that need no more boots: exact, or as precise as wanted, for every variant
         alive."""
         data, precision = self.past.samples, self.bench.experiment.measure.precision
-        names = [name for name in self.question.names if name != self.question.baseline]
+        names = [name for name in self.manifest.names if name != self.manifest.baseline]
         done = set()
-        for case in self.question.cases:
-            pairs = [Pair(data, self.question, case, name) for name in names if self._alive(name)]
+        for case in self.manifest.cases:
+            pairs = [Pair(data, self.manifest, case, name) for name in names if self._alive(name)]
             if pairs and all(
                 pair.exact
                 or stopping.precise(
@@ -326,7 +325,7 @@ class Loop:
         data, failed = self.past.samples, tuple(self.manifest.failed)
         precision = self.bench.experiment.measure.precision
         self._effects, self._progress = _look(
-            data, self.question, failed, block, precision, self._least_blocks
+            data, self.manifest, failed, block, precision, self._least_blocks
         )
 
     def _status(self, block: int, variant: str, case: str) -> Status:

@@ -138,6 +138,28 @@ class Manifest(Record):
     stopped: Text = ""
     """Why measuring ended."""
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The variants without the baseline and its copy, in the file's order."""
+        return tuple(name for name in self.variants if name != self.baseline)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """What the baseline is compared with: the others, else its copy."""
+        copy = self.asked.copy_of_baseline
+        return self.others or ((copy,) if copy else ())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that was booted, the baseline first."""
+        copy = self.asked.copy_of_baseline
+        return (self.baseline, *((copy,) if copy else ()), *self.others)
+
+    @property
+    def counted(self) -> bool:
+        """Instructions are compared; where all boots agree there is nothing to estimate."""
+        return self.asked.metric == "instructions"
+
 
 def work_digest(bench: str, operations: int | None, args: Sequence[str]) -> str:
     """Equal for equal work: of the benchmark, its fixed number of operations and its arguments.
