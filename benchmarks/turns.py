@@ -30,7 +30,7 @@ from kdyno.judge.judging import look
 from kdyno.machines.cpus import measuring
 from kdyno.measure import boot as booting
 from kdyno.measure import turns
-from kdyno.measure.bench import Bench, bench_of, info, plan_of, tree_of
+from kdyno.measure.bench import Bench, bench_of, plan_of, tree_of
 from kdyno.measure.builder import build_all, check
 from kdyno.measure.execution import Options, asked_of, execute
 from kdyno.measure.loop import block_order, draw_of, effort
@@ -89,7 +89,7 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
         experiment=setup.experiment.name,
         baseline=setup.experiment.baseline,
         seed=1,
-        cases=tuple(info(case, job) for case, job in zip(setup.cases, setup.jobs, strict=True)),
+        cases=setup.infos,
         **asked_of(setup.experiment),
     )
     names = list(setup.variants)

@@ -62,7 +62,6 @@ def look(guest_cpus: frozenset[int]) -> Moment:
 def between(before: Moment, after: Moment, guest_cpus: frozenset[int], guest_cpu_s: float) -> Facts:
     """What happened meanwhile: steal, and the CPU that was used by somebody else. Ticks are 1/100
     s, so a short boot's figures are coarse."""
-
     steal_s = guest_s = others_s = 0.0
     for cpu in before.cpus.keys() & after.cpus.keys():
         busy_s = after.cpus[cpu][0] - before.cpus[cpu][0]

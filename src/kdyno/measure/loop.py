@@ -224,7 +224,8 @@ class Loop:
     def _block(self, block: int) -> None:
         measure, manifest = self.bench.experiment.measure, self.manifest
         if block == len(manifest.blocks):
-            order = block_order(manifest.seed, block, self._names())
+            names = [name for name in self.bench.variants if self._alive(name)]
+            order = block_order(manifest.seed, block, names)
             self._save(blocks=(*manifest.blocks, order))
         # Where counts are compared the first block is as the kernel makes it, so that a run of an
         # experiment always begins with the same ones. Links rotate from one that the seed chooses:
@@ -354,9 +355,6 @@ class Loop:
 
     def _alive(self, name: str) -> bool:
         return name not in self.manifest.failed
-
-    def _names(self) -> Sequence[str]:
-        return [name for name in self.bench.variants if self._alive(name)]
 
     def _save(self, **changed: object) -> None:
         self.manifest = self.manifest.model_copy(update=changed)

@@ -69,7 +69,6 @@ def segments(scores: ArrayLike) -> tuple[Segment, ...]:
 
 def _kept(logs: Floats, cuts: list[int], sigma: float) -> list[int]:
     """Without the cuts that the medians on their sides do not bear out, the weakest first."""
-    cuts = list(cuts)
     while len(cuts) > 1:
         ends = [0, *cuts]
         sizes = np.diff(ends)
