@@ -132,7 +132,7 @@ def test_every_verb_and_format_has_its_place_in_a_page() -> None:
     text = (ROOT / "docs" / "verbs.md").read_text(encoding="utf-8")
     assert re.findall(r"^## ([a-z].*)$", text, re.M) == list(VERBS)
     text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
-    assert [name for name in exporters(labs.formats()) if f"`{name}`" not in text] == []
+    assert [name for name in exporters(labs.reports()) if f"`{name}`" not in text] == []
 
 
 def test_the_readmes_table_is_a_reports() -> None:

@@ -116,7 +116,7 @@ def test_charts_as_files(evidence: Evidence) -> None:
 
 def test_nothing_measured_still_exports() -> None:
     empty = Evidence(VERDICTS["baseline-failed"])
-    for name, each in exporters(labs.formats()).items():
+    for name, each in exporters(labs.reports()).items():
         # A verdict alone has no profile to fold.
         assert each.export(empty) or name == "folded", name
     assert "nothing was measured" in str(exporter("svg").export(empty))
@@ -153,7 +153,7 @@ def test_a_file_name_says_the_format() -> None:
     assert {file: exporter_for(file).name for file in names} == names
     with pytest.raises(UsageError, match=r"x\.doc: which format\? Add -f FORMAT"):
         exporter_for("x.doc")
-    suffixes = [each.suffix for each in exporters(labs.formats()).values()]
+    suffixes = [each.suffix for each in exporters(labs.reports()).values()]
     assert len(suffixes) == len(set(suffixes))
 
 

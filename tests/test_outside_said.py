@@ -65,13 +65,13 @@ def inside(evidence: Evidence) -> Evidence:
 
 
 def test_no_format_is_forgotten() -> None:
-    assert exporters(labs.formats()).keys() == SAID.keys() | NOT_IN_TEXT
+    assert exporters(labs.reports()).keys() == SAID.keys() | NOT_IN_TEXT
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SAID)
 def test_it_is_said(evidence: Evidence, name: str) -> None:
-    exported = exporters(labs.formats())[name]
+    exported = exporters(labs.reports())[name]
     assert SAID[name] in str(exported.export(evidence))
     if name != "folded":  # there it is the profile that says so
         assert SAID[name] not in str(exported.export(inside(evidence)))

@@ -179,7 +179,7 @@ def run(tmp_path: Path) -> Run:
 
 
 def page_of(run: Run) -> str:
-    return page(replace(evidence_of(run), sections=labs.sections()), home="../index.html")
+    return page(replace(evidence_of(run), sections=labs.reports()), home="../index.html")
 
 
 def test_the_terminal_shows_tables_differences_and_the_rest(run: Run) -> None:

@@ -192,7 +192,7 @@ def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
 def test_help_names_every_format(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     page = kdyno("report", "--help").out
-    named = exporters.exporters(labs.formats())
+    named = exporters.exporters(labs.reports())
     assert [name for name in named if not re.search(rf"\b{name}\b", page)] == []
 
 

@@ -31,13 +31,9 @@ class UsageError(KdynoError):
 class ToolError(KdynoError):
     """The machine or a program that kdyno needs failed; nothing is known about the kernel."""
 
-    exit_status = 1
-
 
 class BuildError(KdynoError):
     """A variant's kernel did not build; the text carries the compiler's own lines."""
-
-    exit_status = 1
 
 
 class Interrupted(KdynoError):

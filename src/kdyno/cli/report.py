@@ -37,7 +37,7 @@ from kdyno.verbs.watching import site_line
 
 def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     """The exporters."""
-    return list(exporters(labs.formats()))
+    return list(exporters(labs.reports()))
 
 
 def report(
@@ -84,7 +84,7 @@ def report(
     rules = gate.parse(fail_on or [])
     if history is not None and not rules:
         raise UsageError("--history keeps the tests of a gate: say what fails with --fail-on")
-    chosen = export_of(format, output, json, labs.formats())
+    chosen = export_of(format, output, json, labs.reports())
     if scoring is not None:
         scores.check_word(scoring)
         if chosen is not None and chosen.name not in SCORED:
@@ -109,7 +109,7 @@ def report(
         if json is not None:
             write_json_text(with_scores(subject, verdict.to_json(), scoring, "json"), json)
         evidence = gather(subject, verdict) if chosen.needs_run else Evidence(verdict)
-        evidence = replace(evidence, sections=labs.sections())
+        evidence = replace(evidence, sections=labs.reports())
         exported = with_scores(subject, chosen.export(evidence), scoring, chosen.name)
         write_export(exported, chosen.name, output)
     return status
@@ -123,10 +123,10 @@ def _write_site(runs: Path | None, output: str | None, json: str | None) -> int:
     shared = store() if runs is None else None
     with site_line() as progress:
         if shared is not None:
-            site = SharedSite(shared, out, cache_root(), sections=labs.sections)
+            site = SharedSite(shared, out, cache_root(), sections=labs.reports)
             built = site.build_all(progress)
         else:
-            built = build_site(runs_folder(runs), out, progress=progress, sections=labs.sections)
+            built = build_site(runs_folder(runs), out, progress=progress, sections=labs.reports)
     if json is not None:
         facts = {"site": output, "runs": built.runs, "made": built.rendered, "kept": built.kept}
         write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)
@@ -172,15 +172,13 @@ def serve(
 
     pages = None
     if shared is not None:
-        pages = SharedSite(shared, site, cache_root(), live=True, sections=labs.sections)
+        pages = SharedSite(shared, site, cache_root(), live=True, sections=labs.reports)
         server.absent = pages.make
 
     def build(progress: Progress = lambda _done, _all: None) -> str:
         if pages is not None:
             return pages.build().edition
-        return build_site(
-            folder, site, live=True, progress=progress, sections=labs.sections
-        ).edition
+        return build_site(folder, site, live=True, progress=progress, sections=labs.reports).edition
 
     try:
         with site_line() as progress:

@@ -9,13 +9,9 @@ from __future__ import annotations
 from types import ModuleType
 
 
-def sections() -> list[ModuleType]:
-    """For the page of a run: see ``report.page``."""
+def reports() -> list[ModuleType]:
+    """Sections for the page of a run, see ``report.page``, which are formats for it to be exported
+    in as well, see ``report.exporters``."""
     from kdyno.labs.profile import report
 
     return [report]
-
-
-def formats() -> list[ModuleType]:
-    """For a run to be exported in: see ``report.exporters``."""
-    return sections()
