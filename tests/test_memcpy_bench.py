@@ -260,7 +260,7 @@ def test_sizes_of_caches_from_files(tmp_path: Path) -> None:
 
 def test_tasks_keep_rivals_together_and_pages_apart(tmp_path: Path) -> None:
     plan = replace(loads.quick(), loads=GRID[:4])
-    both = [Contender(name, f"memcpy_{name}", None, "") for name in ("a", "b")]
+    both = [Contender(name, f"memcpy_{name}", None) for name in ("a", "b")]
     expected = loads.Caches(32768, 1 << 20, 1 << 24)
     tasks, again = (timing.tasks_of(both, plan, expected, 5, tmp_path) for _ in range(2))
     assert tasks == again

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from kdyno.command import capture
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment
 from kdyno.kernels.changes import Changes
+from kdyno.reading.checked import adapter
 from kdyno.reading.mistakes import meant, nearest
 from kdyno.sandbox import confined
 
@@ -42,9 +41,10 @@ class Arch:
     """Of a first build, for each option at y; later ones have that of the build before."""
 
 
-_ARCH = TypeAdapter(Arch)
 ARCHS: Mapping[str, Arch] = {
-    file.stem: _ARCH.validate_python({"name": file.stem, **tomllib.loads(file.read_text("utf-8"))})
+    file.stem: adapter(Arch).validate_python(
+        {"name": file.stem, **tomllib.loads(file.read_text("utf-8"))}
+    )
     for file in sorted(Path(__file__).with_name("archs").glob("*.toml"))
 }
 

@@ -21,8 +21,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from kdyno import whole
 from kdyno.command import capture
 from kdyno.errors import ToolError
@@ -31,7 +29,7 @@ from kdyno.kernels.changes import BUILD_SOURCE
 from kdyno.kernels.recipe import Recipe, foreign_suffix, image_folder
 from kdyno.kernels.scheduler import Scheduler
 from kdyno.kernels.sources.tree import read_manifest
-from kdyno.reading.checked import values_in
+from kdyno.reading.checked import adapter, values_in
 from kdyno.sandbox import confined
 
 KEEP = 6
@@ -248,9 +246,6 @@ class _Trunk:
     """Whose code had a hand in these objects, see recipe.py."""
 
 
-_TRUNK = TypeAdapter(_Trunk)
-
-
 def _trunk_of(recipe: Recipe) -> _Trunk:
     changes = recipe.changes
     return _Trunk(
@@ -316,7 +311,7 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
     aside = objects.parent / "trunk"
     aside.mkdir()
     objects.rename(aside / "obj")
-    (aside / "trunk.json").write_bytes(_TRUNK.dump_json(_trunk_of(recipe)))
+    (aside / "trunk.json").write_bytes(adapter(_Trunk).dump_json(_trunk_of(recipe)))
     place.parent.mkdir(parents=True, exist_ok=True)
     whole.into_place(aside, place)
     alike = (folder for folder, trunk in _trunks(cache) if trunk.arch == recipe.arch.name)
@@ -349,6 +344,6 @@ def _different_files(trunk: _Trunk, target: _Trunk) -> frozenset[str] | None:
 def _trunks(cache: Path) -> Iterator[tuple[Path, _Trunk]]:
     for record in sorted((cache / "trunks").glob("*/trunk.json")):
         try:
-            yield record.parent, _TRUNK.validate_python(values_in(record))
+            yield record.parent, adapter(_Trunk).validate_python(values_in(record))
         except (OSError, ValueError):
             shutil.rmtree(record.parent, ignore_errors=True)

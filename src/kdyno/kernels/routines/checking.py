@@ -12,11 +12,9 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-from pydantic import TypeAdapter
 
 from kdyno import whole
 from kdyno.command import capture, require
@@ -24,7 +22,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu, leavings
 from kdyno.kernels.compiler import identify
 from kdyno.kernels.routines.routine import FUNCTIONS, PLACE, Routine, flatten, read_text
-from kdyno.reading.checked import values_in
+from kdyno.reading.checked import adapter, values_in
 from kdyno.sandbox import confined, plain_status
 
 # An assembled routine may bring code and data of one function, nothing that runs unasked. A linker
@@ -83,7 +81,6 @@ class Contender:
     symbol: str
     """In the rack; ``=libc`` stands for the C library's memcpy."""
     object: Path | None
-    help: str
     rank: str = "routine"
     """``routine``, ``rival`` (what a kernel has today), ``other``, or ``bound``: copies nothing."""
 
@@ -91,17 +88,17 @@ class Contender:
 def routine_contender(routine: Routine, cache_root: Path) -> Contender:
     """A routine of a kernel as a program runs it. BuildError of gcc becomes a UsageError."""
     code = assembled(flatten(routine.path), str(routine.path), cache_root, routine=True)
-    return Contender(routine.name, routine.symbol, code, routine.help)
+    return Contender(routine.name, routine.symbol, code)
 
 
 def standing(cache_root: Path) -> list[Contender]:
     """What routines are always held against, but for the kernel's own loop."""
     code = assembled((NATIVE / "rivals.S").read_text("utf-8"), "rivals.S", cache_root)
     return [
-        Contender("rep-movsb", "memcpy_rep_movsb", code, "one string instruction", "rival"),
-        Contender("rep-movsq", "memcpy_rep_movsq", code, "8 bytes a step, then the rest", "other"),
-        Contender("glibc", "=libc", None, "the C library's memcpy", "other"),
-        Contender("nothing", "memcpy_nothing", code, "returns at once: the bound", "bound"),
+        Contender("rep-movsb", "memcpy_rep_movsb", code, "rival"),
+        Contender("rep-movsq", "memcpy_rep_movsq", code, "other"),
+        Contender("glibc", "=libc", None, "other"),
+        Contender("nothing", "memcpy_nothing", code, "bound"),
     ]
 
 
@@ -119,7 +116,7 @@ def kernels_own(tree: Path, cache_root: Path) -> Contender:
         raise UsageError(f"{path}: has no memcpy_orig; sources of 3.x to 7.x have it")
     shim = ("-D__ASSEMBLY__", "-I", str(NATIVE / "shim"))
     code = assembled(text, str(path), cache_root, shim)
-    return Contender("orig", "kernel_memcpy_orig", code, "the kernel's loop over 32 bytes", "rival")
+    return Contender("orig", "kernel_memcpy_orig", code, "rival")
 
 
 def assembled(
@@ -214,14 +211,10 @@ class Checked:
     cases: int
     upper_readable: bool
     """Whether this CPU tells which register halves are in use."""
-    cached: bool = False
 
     @property
     def passed(self) -> bool:
         return not self.violations
-
-
-_CHECKED = TypeAdapter(Checked)
 
 
 def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
@@ -242,7 +235,8 @@ def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
         total.update(b"\0" + part.encode())
     record = cache_root / "memcpy" / "checked" / f"{total.hexdigest()[:32]}.json"
     with suppress(OSError, ValueError):
-        return replace(_CHECKED.validate_python(values_in(record)), cached=True)
+        value: Checked = adapter(Checked).validate_python(values_in(record))
+        return value
     code = assembled(text, str(routine.path), cache_root, routine=True)
     with whole.scratch("check") as folder:
         program = _linked(routine, code, folder)
@@ -250,7 +244,7 @@ def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
         result = capture(inside, apart=True, limit_s=TIMEOUT_S)
     checked = judge(_TIMED_OUT if result.late else plain_status(result.status), result.output)
     record.parent.mkdir(parents=True, exist_ok=True)
-    whole.write(record, _CHECKED.dump_json(checked))
+    whole.write(record, adapter(Checked).dump_json(checked))
     return checked
 
 

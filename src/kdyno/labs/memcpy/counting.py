@@ -58,8 +58,6 @@ class Counted:
     """Copies that found no slot in the table: their sizes and sites are not known."""
     oversize: int = 0
     """Copies of 32 MiB and more, or called from outside the kernel: they are not in ``calls``."""
-    spans: int = 0
-    """How often the counting was switched on: once for each case."""
     cases: tuple[str, ...] = ()
     """suite/case of those that ran to their end."""
     failed: tuple[str, ...] = ()
@@ -165,7 +163,7 @@ def read_dump(content: bytes) -> Counted:
         raise ToolError("the kernel left no counts: it did not reach its power-off")
     if len(content) < _HEADER.size:
         raise _unbelievable("they end within the header")
-    magic, base, slots, lost, oversize, *listed, spans, check = _HEADER.unpack_from(content)
+    magic, base, slots, lost, oversize, *listed, _spans, check = _HEADER.unpack_from(content)
     if magic != _MAGIC:
         raise _unbelievable("they begin with something else")
     if slots > _MOST_SLOTS or any(listed):
@@ -187,7 +185,7 @@ def read_dump(content: bytes) -> Counted:
             calls[copy] = number
     if total % (1 << 64) != check:
         raise _unbelievable(f"the slots add up to {total}, and the sum is given as {check}")
-    return Counted(calls, lost, oversize, spans)
+    return Counted(calls, lost, oversize)
 
 
 def _unbelievable(why: str) -> ToolError:

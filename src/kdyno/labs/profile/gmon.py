@@ -36,10 +36,6 @@ class Gmon:
     arcs: tuple[tuple[int, int, int], ...]
     """(address of the call, address of the called function, calls)."""
 
-    @property
-    def seconds(self) -> float:
-        return sum(self.counts) / self.rate_hz
-
 
 def parse(data: bytes) -> Gmon:
     """ToolError with what is wrong: the file comes from the kernel under test."""
