@@ -393,10 +393,6 @@ def _usable() -> bool:
     return reason is None
 
 
-_PRIVATE = Path("/tmp")
-"""Of the sandbox's own: what lies here on the host is seen inside only where it is named."""
-
-
 def confined(
     command: Sequence[str],
     *,
@@ -435,6 +431,7 @@ def _places(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     for path in paths:
         real, given = path.resolve(), path.absolute()
         yield real, str(real)
-        # A symbolic link on the way is there inside as well, but for one in /tmp.
-        if given != real and given.is_relative_to(_PRIVATE):
+        # A symbolic link on the way is there inside as well, but for one in /tmp, which is the
+        # sandbox's own.
+        if given != real and given.is_relative_to("/tmp"):
             yield real, str(given)

@@ -59,9 +59,9 @@ LONGEST = 4096
 
 def profiled(text: str, kernel: Symbols, seconds: float = 1e-9) -> Profile:
     reader = perf.Reader(kernel, kernel, frame_pointers=True)
-    result = perf.attribute(perf.parse(text.splitlines()), reader, seconds)
+    functions, stacks = perf.attribute(perf.parse(text.splitlines()), reader, seconds)
     empty = Profile("mine", "perf", "cpu-clock", "", {"a/b": 5}, (), ())
-    return boots._added(empty, 0, 1.0, result.functions, result.stacks)
+    return boots._added(empty, 0, 1.0, functions, stacks)
 
 
 def hostile_script() -> str:

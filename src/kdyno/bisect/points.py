@@ -21,7 +21,7 @@ from typing import Any
 from kdyno import deferred, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.cross import option_of
-from kdyno.kernels.config import Option, Wish, rebuildable, values_of
+from kdyno.kernels.config import Option, Wish, parse_line, rebuildable, values_of
 from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.git import OPEN, SHORT, commit_of, first_parents, merge_base
@@ -57,7 +57,6 @@ _PLACE = re.compile(r"^\s*(\S+\.[chS]):\d+", re.MULTILINE)
 """The file of an error, from wherever the compiler ran."""
 _TELLING = 8
 """A name on the changed lines of more points does not tell which of them is needed."""
-_LINES = re.compile(r"^(?:CONFIG_\w+=.*|# CONFIG_\w+ is not set)$")
 
 
 @dataclass(frozen=True)
@@ -446,7 +445,7 @@ def _text(file: Path) -> str:
 
 
 def _config(file: Path, lines: Sequence[str]) -> dict[str, str]:
-    options = {option_of(line): line for line in map(str.strip, lines) if _LINES.match(line)}
+    options = {option_of(line): line for line in map(str.strip, lines) if parse_line(line)}
     if not options:
         raise UsageError(f"--between {file}: it has no line such as CONFIG_SMP=y")
     return options

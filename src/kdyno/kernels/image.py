@@ -164,7 +164,7 @@ class Extract:
     name: str
     """Of the file that is kept beside the image."""
     flags: str
-    collect: Callable[[Path, Path], None]
+    collect: Callable[[Path, Path], object]
     """(object tree, file to write), after make and before the tree is kept or deleted."""
     installs: bool = False
     """make also packs the kernel as boot loaders take it, and installs its modules into

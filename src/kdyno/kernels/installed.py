@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdyno import deferred, whole
 from kdyno.errors import ToolError, UsageError
@@ -62,11 +62,8 @@ _PACKERS = {
 }
 
 
-class _Files(NamedTuple):
-    """What of a package or a system is taken: name in the image → file."""
-
-    version: str
-    files: Mapping[str, Path]
+_Files = tuple[str, Mapping[str, Path]]
+"""What of a package or a system is taken: its version, and name in the image → file."""
 
 
 def parse(text: str) -> SourceSpec:
@@ -205,7 +202,7 @@ def _of_package(root: Path, origin: str) -> _Files:
             files[f"modules/{version}/{match[2]}"] = root / path
         elif name in _MODULE_LISTS and folder.endswith(f"lib/modules/{version}"):
             files[f"modules/{version}/{name}"] = root / path
-    return _Files(version, files)
+    return version, files
 
 
 def _of_system(kernel: Path, _scratch: Path, modules: Path = Path("/lib/modules")) -> _Files:
@@ -224,7 +221,7 @@ def _of_system(kernel: Path, _scratch: Path, modules: Path = Path("/lib/modules"
     for path, _status in trees.walk(str(home)) if home.is_dir() else ():
         if path in _MODULE_LISTS or _MODULE.fullmatch(f"lib/modules/{version}/{path}"):
             files[f"modules/{version}/{path}"] = home / path
-    return _Files(version, files)
+    return version, files
 
 
 def _installed(request: Request, collect: Callable[[Path], _Files]) -> Image:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ the same time whichever way a source was fetched, and objects are always newer."
 MOST_FILE_BYTES = 256_000_000
 MOST_BYTES = 20_000_000_000
 """7.3 has 1.4 GB in 96,000 files, the largest of 24 MB."""
-_CHUNK_BYTES = 1 << 20
+_blake2b = partial(hashlib.blake2b, digest_size=16)
 _BATCH = 512
 _MAKEFILE_LINES = 40
 _MAKEFILE_BYTES = 1 << 16
@@ -218,17 +219,12 @@ Files = list[tuple[str, os.stat_result]]
 """(relative path, lstat)."""
 
 
-def content_hash(path: str, mode: int, size_bytes: int) -> str:
+def content_hash(path: str, mode: int) -> str:
     """BLAKE2b-128, hexadecimal, of a file's content or a link's target."""
     if stat.S_ISLNK(mode):
-        return hashlib.blake2b(os.fsencode(os.readlink(path)), digest_size=16).hexdigest()
-    summer = hashlib.blake2b(digest_size=16)
+        return _blake2b(os.fsencode(os.readlink(path))).hexdigest()
     with open(path, "rb", buffering=0) as file:
-        if size_bytes <= _CHUNK_BYTES:
-            summer.update(file.read())
-        while chunk := file.read(_CHUNK_BYTES):
-            summer.update(chunk)
-    return summer.hexdigest()
+        return hashlib.file_digest(file, _blake2b).hexdigest()
 
 
 def short_mode(mode: int) -> str:
@@ -301,7 +297,7 @@ def manifest_lines(root: Path, files: Files, source: str, progress: Progress) ->
                     )
             elif not stat.S_ISREG(status.st_mode):
                 raise UsageError(f"source {source}: {path!r} is neither file, folder nor link")
-            digest = content_hash(full, status.st_mode, status.st_size)
+            digest = content_hash(full, status.st_mode)
             pairs.append((path, f"{digest} {mode} {path}"))
         return pairs
 

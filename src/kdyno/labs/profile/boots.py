@@ -349,8 +349,7 @@ class Profiler:
         self._frame_pointers = frame_pointers
         self._symbols_of = cache(symbols_of)
         if method == "perf":
-            ability = perf.ability()
-            self.event, self.notes = ability.event, ability.notes
+            self.event, self.notes = perf.ability()
             if not frame_pointers:
                 self.notes += (_NO_FRAMES_NOTE,)
 

@@ -70,18 +70,11 @@ class Sample:
     """The innermost first; may be empty."""
 
 
-@dataclass(frozen=True)
-class Ability:
-    """What perf can do on this machine for this user."""
-
-    event: str
-    """``cycles`` where the CPU's counter can be read, else ``cpu-clock``."""
-    notes: tuple[str, ...] = ()
-
-
 @cache
-def ability() -> Ability:
-    """Tried, not guessed. ToolError where perf is missing or forbidden, with the ways out."""
+def ability() -> tuple[str, tuple[str, ...]]:
+    """(event, notes): ``cycles`` where the CPU's counter can be read, else ``cpu-clock``, and what
+    perf does not see on this machine for this user. Tried, not guessed. ToolError where perf is
+    missing or forbidden, with the ways out."""
     perf = require("perf", "for profiles (apt-get install linux-perf)")
     notes = []
     # perf record would fall back in silence where the CPU's cycle counter cannot be read.
@@ -103,7 +96,7 @@ def ability() -> Ability:
             f"{_paranoid()}): its time is missing from this profile. "
             "sysctl kernel.perf_event_paranoid=1, or run as root"
         )
-    return Ability(event, tuple(notes))
+    return event, tuple(notes)
 
 
 def record(data: Path, event: str, *, perf: str = "perf") -> list[str]:
@@ -212,13 +205,6 @@ _KERNEL_COMM, _GUEST_COMM = "linux", "uml-userspace"
 _UNKNOWN = "[unknown]"
 
 
-class Attribution(NamedTuple):
-    """What one boot's samples say; both with most seconds first."""
-
-    functions: tuple[FunctionTime, ...]
-    stacks: tuple[Stack, ...]
-
-
 class Place(NamedTuple):
     where: Where
     function: str
@@ -289,8 +275,8 @@ class Reader:
 
 def attribute(
     samples: Iterable[Sample | Mapping], reader: Reader, seconds_per_weight: float
-) -> Attribution:
-    """Seconds per function and per stack."""
+) -> tuple[tuple[FunctionTime, ...], tuple[Stack, ...]]:
+    """Seconds per function and per stack of one boot; both with most seconds first."""
     functions: defaultdict[Place, float] = defaultdict(float)
     stacks: defaultdict[tuple[Where, tuple[str, ...]], float] = defaultdict(float)
     for sample in samples:
@@ -307,7 +293,7 @@ def attribute(
     def largest_first(sums: dict[Any, float]) -> list[tuple[Any, float]]:
         return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
-    return Attribution(
+    return (
         tuple(FunctionTime(where, name, s) for (where, name), s in largest_first(functions)),
         tuple(Stack(where, frames, s) for (where, frames), s in largest_first(stacks)),
     )

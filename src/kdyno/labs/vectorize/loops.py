@@ -144,11 +144,6 @@ def read_object(name: str, files: Iterable[Path], source: str) -> ObjectRecord:
     return ObjectRecord(name, damage, tuple(loops))
 
 
-def _in_tree(file: str, source: str) -> str:
-    """A path as a compiler wrote it, from the root of the tree that it saw as ``source``."""
-    return file.removeprefix(f"{source}/").removeprefix("./")
-
-
 def _settled(loops: Iterable[Loop]) -> list[Loop]:
     """One of each loop, function and kind: the one with the widest vectors. Compilers come back to
     some loops: a loop that was vectorised once is vectorised."""
@@ -192,7 +187,8 @@ def gcc_loops(file: Path, text: str, source: str) -> tuple[list[Loop], str]:
         message = _MESSAGE.match(line)
         if message is None:
             continue
-        words, file_name = message["text"].strip(), _in_tree(message["file"], source)
+        words, file_name = message["text"].strip(), message["file"]
+        file_name = file_name.removeprefix(f"{source}/").removeprefix("./")
         where = file_name, int(message["line"]), int(message["column"]), function
         if file.suffix == ".ldist":
             if (match := _LIBRARY.search(words)) and match["calls"] != "0":

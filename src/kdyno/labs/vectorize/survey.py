@@ -307,11 +307,7 @@ def records_of(tree: Path, source: str | None = BUILD_SOURCE) -> Records:
     return records
 
 
-def _collect(tree: Path, file: Path) -> None:
-    file.write_bytes(packed(records_of(tree)))
-
-
-EXTRACT = Extract(FILE, FLAGS, _collect)
+EXTRACT = Extract(FILE, FLAGS, lambda tree, file: file.write_bytes(packed(records_of(tree))))
 """What a survey asks of a build."""
 
 
