@@ -48,7 +48,7 @@ pytestmark = pytest.mark.needs("gcc")
 
 
 def broken(kind: str, function: str = "memcpy") -> Routine:
-    return Routine(f"broken_{kind}", BROKEN, "", (), "", function=function)
+    return Routine("", (), "", ("um",), function, name=f"broken_{kind}", path=BROKEN)
 
 
 def emulated(routine: Routine, folder: Path) -> checking.Checked:

@@ -13,18 +13,18 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import BEST, NATIVE_COPIES, is_routine_file
 from kdyno.kernels.cpu import Cpu, this_cpu
 from kdyno.paths import data_root
-from kdyno.reading.checked import FromFile, check, wrong
+from kdyno.reading.checked import INSIDE, Closed, FromFile, check, wrong
 from kdyno.reading.mistakes import meant
 
 HEADERS = ("routine.h", "shape.h")
@@ -58,23 +58,24 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]*)".*\n', re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Routine:
-    """One memory routine, as its file describes it."""
+_Words = Annotated[tuple[str, ...], BeforeValidator(str.split)]
 
-    name: str
-    path: Path
+
+@dataclass(frozen=True)
+class Routine(Closed):
+    """One memory routine, by the lines of its file's first comment."""
+
     help: str
-    requires: tuple[str, ...]
+    requires: _Words
     """CPU features, named as /proc/cpuinfo names them."""
     source: str
     """The publication or the idea that it follows."""
-    archs: tuple[str, ...] = ("um",)
+    archs: Annotated[_Words, Field(alias="arch")]
     """Kernels it may go into. A native kernel must not touch vector registers unasked, because
     they hold a process's values; in User Mode Linux those are kept elsewhere."""
-
-    function: str = "memcpy"
-    """Which of FUNCTIONS it is."""
+    function: Literal["memcpy", "memmove", "memset", "copy_page", "clear_page"] = "memcpy"
+    name: Annotated[str, INSIDE] = ""
+    path: Annotated[Path, INSIDE] = Path()
 
     @property
     def symbol(self) -> str:
@@ -95,16 +96,6 @@ def patches_folder() -> Path:
     return data_root() / "kernel" / "patches"
 
 
-class _Header(FromFile):
-    """The lines of a routine's first comment."""
-
-    help: str
-    requires: str
-    source: str
-    arch: str
-    function: Literal["memcpy", "memmove", "memset", "copy_page", "clear_page"] = "memcpy"
-
-
 def parse_routine(path: Path, text: str) -> Routine:
     """The routine that ``text``, the content of ``path``, describes. UsageError lists what is wrong
     with its lines; an empty one is none."""
@@ -114,20 +105,12 @@ def parse_routine(path: Path, text: str) -> Routine:
     keys = [key for key, _value in pairs]
     if twice := [key for key in keys if keys.count(key) > 1]:
         raise UsageError(f"{path}: {twice[0]!r} is given twice")
-    header = check(_Header, dict(pair for pair in pairs if pair[1]), str(path), way=way)
-    prefix = "" if header.function == "memcpy" else f"{header.function}-"
+    routine = check(Routine, dict(pair for pair in pairs if pair[1]), str(path), way=way)
+    prefix = "" if routine.function == "memcpy" else f"{routine.function}-"
     if not path.stem.startswith(prefix):
-        what = f"a routine of {header.function} is called {header.function}-NAME.S"
+        what = f"a routine of {routine.function} is called {routine.function}-NAME.S"
         raise UsageError(f"{path}: {what}")
-    return Routine(
-        name=path.stem.removeprefix(prefix),
-        path=path,
-        help=header.help,
-        requires=tuple(header.requires.split()),
-        source=header.source,
-        archs=tuple(header.arch.split()),
-        function=header.function,
-    )
+    return replace(routine, name=path.stem.removeprefix(prefix), path=path)
 
 
 def list_routines(function: str = "memcpy") -> tuple[Routine, ...]:
@@ -186,7 +169,7 @@ def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
     The texts include nothing from outside the tree: routine.h is written into them.
     UsageError when a routine may not go into such a kernel.
     """
-    chosen = {routine.function: routine for routine in routines}
+    chosen: dict[str, Routine] = {routine.function: routine for routine in routines}
     if any(function in chosen for function in PAGES):
         for function in PAGES:
             chosen.setdefault(function, find_routine(OWN_PAGES, function))
