@@ -18,7 +18,6 @@ from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import ConfigFragment, Experiment, Variant
 from kdyno.kernels import config
-from kdyno.kernels.build import configure
 from kdyno.kernels.config import Arch, Wish, parse_line, unmet, wishes
 from kdyno.kernels.routines.routine import list_routines
 from kdyno.measure import builder
@@ -37,7 +36,7 @@ def toy(tmp_path: Path) -> Toy:
 
 def settle(toy: Toy, request: Variant) -> str:
     recipe = toy.recipe(request)
-    configure(recipe, toy.cache, name=request.name)
+    toy.configure(recipe, request.name)
     return (toy.cache / "configs" / f"{recipe.config_digest}.config").read_text()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kdyno import sandbox
 from kdyno.experiment.model import ConfigFragment, Variant
-from kdyno.kernels.build import BuildProgress, build
+from kdyno.kernels.build import BuildProgress, build, configure_all
 from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.source import Tree, fetch, parse
@@ -121,6 +121,10 @@ class Toy:
         report: Callable[[BuildProgress], None] = self.steps.append
         given = {"jobs": 2, "report": report, **options}
         return build(recipe, self.cache, name=name, **given)  # type: ignore[arg-type]
+
+    def configure(self, recipe: Recipe, name: str = "toy") -> None:
+        for problem in configure_all({name: recipe}, self.cache).values():
+            raise problem
 
     @property
     def compiled(self) -> set[str]:

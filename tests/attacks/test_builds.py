@@ -17,7 +17,6 @@ from kdyno.errors import BuildError, KdynoError
 from kdyno.experiment.model import Variant
 from kdyno.kernels import image as trunks
 from kdyno.kernels import leavings
-from kdyno.kernels.build import configure
 from kdyno.kernels.recipe import Recipe, compile_cache
 from kdyno.kernels.routines.routine import routines_folder
 from kdyno.kernels.source import SourceSpec, Tree, origin_of
@@ -70,7 +69,7 @@ def test_a_configuration_that_is_a_link_or_a_pipe_is_refused(
 ) -> None:
     request = settling(toy, "odd", f"rm .config; {put.format(precious)} .config\n")
     with pytest.raises(KdynoError, match=r"no ordinary file in the place of \.config"):
-        configure(toy.recipe(request), toy.cache, name="odd")
+        toy.configure(toy.recipe(request), "odd")
     with pytest.raises(KdynoError, match=r"no ordinary file in the place of \.config"):
         toy.build(request)
     assert as_it_was(precious)
@@ -243,10 +242,10 @@ def test_a_configuration_by_a_hostile_kconfig_is_not_the_baselines(toy: Toy) -> 
     stock = toy.recipe(variant("x", "CONFIG_HZ=250"))
     assert lying.config_digest == stock.config_digest
     saved = toy.cache / "configs"
-    configure(lying, toy.cache, name="lying")
+    toy.configure(lying, "lying")
     (file,) = saved.iterdir()
     file.write_text(file.read_text() + "CONFIG_POISON=y\n")
-    configure(stock, toy.cache, name="stock")
+    toy.configure(stock, "stock")
     assert len(list(saved.iterdir())) == 2
     assert "POISON" not in toy.build_recipe(stock).config.read_text()
 

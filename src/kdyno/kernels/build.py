@@ -299,12 +299,6 @@ def _make_room(cache: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def configure(recipe: Recipe, cache: Path, *, name: str, report: Report = silent) -> None:
-    """``configure_all`` for one recipe; raises why it has no configuration."""
-    for problem in configure_all({name: recipe}, cache, report).values():
-        raise problem
-
-
 def configure_all(
     recipes: Mapping[str, Recipe], cache: Path, report: Report = silent
 ) -> dict[str, KdynoError]:

@@ -16,7 +16,6 @@ from kdyno.kernels import cpu, scheduler
 from kdyno.kernels.build import (
     Report,
     build,
-    configure,
     configure_all,
     final_config,
     localized,
@@ -384,7 +383,8 @@ def build_all(
         images[name] = image
 
     def settle(name: str, recipe: Recipe) -> None:
-        configure(recipe, cache, name=name, report=report)
+        for problem in configure_all({name: recipe}, cache, report).values():
+            raise problem
 
     for step in (settle, make):
         for name, recipe in sorted(recipes.of.items(), key=lambda item: item[0] != baseline):
