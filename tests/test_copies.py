@@ -26,7 +26,7 @@ from kdyno.labs.memcpy.copies import (
     parse_distribution,
     read_distribution,
     render_distribution,
-    shipped_folder,
+    shipped,
     size_quantile,
 )
 from kdyno.labs.memcpy.counting import (
@@ -288,7 +288,7 @@ def test_a_command_is_counted_where_the_person_is() -> None:
 
 
 def test_what_comes_with_kdyno_can_be_read() -> None:
-    files = sorted(shipped_folder().glob("*.json"))
+    files = sorted(shipped().parent.glob("*.json"))
     assert [path.stem for path in files] == ["tar", "unixbench"]
     for path in files:
         copied = read_distribution(path)

@@ -256,9 +256,11 @@ def test_all_is_timed(tmp_path: Path) -> None:
         ("exec sleep 60", "did not return within"),
     ],
 )
-def test_who_faults_or_hangs_fails_and_no_other(tmp_path: Path, code: str, reason: str) -> None:
-    hang_s = 2.0 if "sleep" in code else 10.0
-    timed = time_all(script(tmp_path, code), tmp_path / "rack", 0, TASKS, hang_s=hang_s)
+def test_who_faults_or_hangs_fails_and_no_other(
+    tmp_path: Path, code: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "HANG_S", 2.0 if "sleep" in code else 10.0)
+    timed = time_all(script(tmp_path, code), tmp_path / "rack", 0, TASKS)
     assert sorted(timed.times) == ["2", "4"]
     assert list(timed.failed) == ["a"] and reason in timed.failed["a"]
 
@@ -349,7 +351,8 @@ def test_who_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def gathered(*names: str, wrong: str = "") -> tuple[list[str], dict[str, str]]:
         failing = {wrong: "bytes"} if wrong else {}
-        contenders, left_out = timing.gather(names, tmp_path, check=lambda *_: failing)
+        monkeypatch.setattr(timing, "failing", lambda *_: failing)
+        contenders, left_out = timing.gather(names, tmp_path)
         return [each.name for each in contenders], left_out
 
     # A routine that fails its check is never timed.

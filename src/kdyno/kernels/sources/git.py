@@ -23,7 +23,7 @@ from kdyno.command import dying_with_us, started
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.sources import archive
 from kdyno.kernels.sources import tree as trees
-from kdyno.kernels.sources.tree import Request, SourceSpec, Tree
+from kdyno.kernels.sources.tree import Progress, Request, SourceSpec, Tree
 from kdyno.reading.mistakes import meant
 from kdyno.sandbox import confined
 
@@ -151,7 +151,7 @@ def _remote(request: Request) -> Tree:
     return request.once(record_of(spec, request.cache), f"git-{own.stem}", make)
 
 
-def mirror(spec: SourceSpec, cache: Path, progress: Callable[[str, float | None], None]) -> Path:
+def mirror(spec: SourceSpec, cache: Path, progress: Progress) -> Path:
     """A repository of kdyno's with the whole history of a URL's branch, brought up to date. Commits
     that a rebase has dropped stay in it."""
     own = cache / "sources" / "git" / f"{_short(f'{spec.rest}#{spec.ref}')}.mirror.git"
@@ -161,9 +161,7 @@ def mirror(spec: SourceSpec, cache: Path, progress: Callable[[str, float | None]
     return own
 
 
-def between(
-    place: str, good: str, bad: str, cache: Path, progress: Callable[[str, float | None], None]
-) -> Path:
+def between(place: str, good: str, bad: str, cache: Path, progress: Progress) -> Path:
     """A repository of kdyno's with the commits of a URL from ``good`` to ``bad`` and one before
     them; where ``good`` is a hash, which no server excludes, with their whole history."""
     own = cache / "sources" / "git" / f"{_short(f'{place}#{good}..{bad}')}.between.git"

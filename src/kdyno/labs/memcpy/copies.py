@@ -108,13 +108,9 @@ def parse_distribution(data: bytes, origin: str) -> Distribution:
     return distribution(counts, file.source, file.sites or ())
 
 
-def shipped_folder() -> Path:
-    return data_root() / "kernel" / "distributions"
-
-
-def shipped_distribution() -> Distribution:
+def shipped() -> Path:
     """What a kernel copied under UnixBench."""
-    return read_distribution(shipped_folder() / "unixbench.json")
+    return data_root() / "kernel" / "distributions" / "unixbench.json"
 
 
 def to_json(copies: Distribution) -> dict[str, Any]:

@@ -18,13 +18,14 @@ from kdyno.kernels.routines.routine import FUNCTIONS, PAGES, label
 
 WIDTHS = MappingProxyType({"general": 8, "sse": 16, "avx2": 32, "avx512vl": 32, "avx512": 64})
 """Registers → bytes of one. ``avx512vl``: the registers that AVX cannot name, half of each."""
-_REQUIRES = {
-    "general": ("sse2",),
-    "sse": ("sse2",),
-    "avx2": ("avx2",),
-    "avx512vl": ("avx512f", "avx512vl"),
-    "avx512": ("avx512f", "avx512vl"),
+_REGISTERS = {
+    "general": ("general", "sse2"),
+    "sse": ("SSE", "sse2"),
+    "avx2": ("AVX", "avx2"),
+    "avx512vl": ("AVX-512", "avx512f", "avx512vl"),
+    "avx512": ("AVX-512", "avx512f", "avx512vl"),
 }
+"""Registers → what people call them, and the CPU features that they need."""
 TAILS = ("overlap", "string", "mask", "")
 AVX512 = ("avx512", "avx512vl")
 STORES = ("", "aligned", "unaligned")
@@ -86,7 +87,7 @@ class Shape:
     @property
     def requires(self) -> tuple[str, ...]:
         """CPU features, named as /proc/cpuinfo names them."""
-        features = list(_REQUIRES[self.registers])
+        features = list(_REGISTERS[self.registers][1:])
         if "mask" in (self.tail, self.short):
             features += ["avx512bw", "bmi2"]
         if self.large == "rep":
@@ -163,13 +164,6 @@ def generate(shape: Shape, name: str | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-_REGISTERS = {
-    "general": "8-byte general",
-    "sse": "16-byte SSE",
-    "avx2": "32-byte AVX",
-    "avx512vl": "32-byte AVX-512",
-    "avx512": "64-byte AVX-512",
-}
 _REST = {
     "overlap": "the ends by accesses that overlap",
     "string": "the rest by string instructions",
@@ -195,7 +189,7 @@ def describe(shape: Shape) -> str:
         large = string if shape.large == "rep" else "past the caches"
         large += "" if shape.is_page else f" from {shape.large_from} bytes"
     words = (
-        f"{_REGISTERS[shape.registers]} registers",
+        f"{shape.width}-byte {_REGISTERS[shape.registers][0]} registers",
         f"{shape.loop_bytes} bytes a turn",
         _REST[shape.tail],
         small,

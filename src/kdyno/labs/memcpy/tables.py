@@ -83,9 +83,6 @@ def ends(low: float | None, high: float | None) -> Cell:
     return Cell() if low is None or high is None else Cell(f"{low:.3f} … {high:.3f}", low)
 
 
-whole_percent = partial(figures.percent, signed=False, decimals=0)
-
-
 def few(names: Sequence[str]) -> str:
     """``a, b, c and 4 more``."""
     rest = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
@@ -174,7 +171,8 @@ def _time(bench: Bench, load: Load, name: str) -> Cell:
     if name == _CEILING:
         shares = [results.share(bench, each, load) for each in copying]
         best = max((share for share in shares if share is not None), default=None)
-        return Cell(whole_percent(best) if best is not None else "", style="dim")
+        text = figures.percent(best, signed=False, decimals=0) if best is not None else ""
+        return Cell(text, style="dim")
     value = results.ns(bench, name, load)
     least = min((results.ns(bench, each, load) for each in copying), default=0.0)
     text = f"{value:.3g}" if value < 1000 else f"{value:.0f}"

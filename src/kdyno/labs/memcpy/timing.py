@@ -79,7 +79,6 @@ def gather(
     names: Sequence[str],
     cache_root: Path,
     only: Sequence[str] = (),
-    check: Callable[[Sequence[Routine], Path], dict[str, str]] = failing,
 ) -> tuple[list[Contender], dict[str, str]]:
     """Who is timed: ``names`` (names or FILE.S; none: all of kernel/memcpy/) and the rivals,
     memcpy_orig of the newest kernel source in the cache; and who is left out → why.
@@ -100,7 +99,7 @@ def gather(
             raise UsageError(f"{routine.name}: this CPU has no {', '.join(lacking)}")
         else:
             left_out[routine.name] = f"this CPU has no {', '.join(lacking)}"
-    wrong = check(routines, cache_root)
+    wrong = failing(routines, cache_root)
     left_out |= wrong
     right = [each for each in routines if each.name not in wrong]
     if not right:
@@ -347,7 +346,6 @@ def time_all(
     cpu: int,
     tasks: Sequence[Task],
     step: Callable[[], None] = lambda: None,
-    hang_s: float = HANG_S,
 ) -> Timed:
     """Run all tasks; a contender that kills or blocks the program fails and the rest goes on.
 
@@ -366,7 +364,7 @@ def time_all(
             return outcome
         with started(argv, stdin=subprocess.PIPE) as timing:
             try:
-                talk = _Talk(timing, hang_s)
+                talk = _Talk(timing)
                 for task in waiting:
                     for text in task.setup:
                         outcome.answers[text] = talk.ask(text)
@@ -386,8 +384,8 @@ def time_all(
 class _Talk:
     """One question, one answer."""
 
-    def __init__(self, timing: Running, hang_s: float) -> None:
-        self._process, self._hang_s = timing.process, hang_s
+    def __init__(self, timing: Running) -> None:
+        self._process = timing.process
         self._into, self._out = timing.stdin.fileno(), timing.stdout.fileno()
         self._rest = b""
 
@@ -421,11 +419,11 @@ class _Talk:
             raise Died(line, self._end()) from None
 
     def _line(self, at_work: Line | None) -> str:
-        limit_s = time.monotonic() + self._hang_s
+        limit_s = time.monotonic() + HANG_S
         while b"\n" not in self._rest:
             left_s = limit_s - time.monotonic()
             if left_s <= 0 or not select.select([self._out], [], [], left_s)[0]:
-                raise Died(at_work, f"did not return within {self._hang_s:g} s")
+                raise Died(at_work, f"did not return within {HANG_S:g} s")
             more = os.read(self._out, 65536)
             if not more or len(self._rest) > 65536:
                 raise Died(at_work, self._end())

@@ -173,10 +173,9 @@ def bench(
             plan = loads.quick() if quick else loads.judged()
         if minutes is not None:
             plan = replace(plan, seconds=60.0 * minutes, most_blocks=1000)
-        if distribution is not None:
-            plan = plan.with_copies(copying.read_distribution(distribution))
-        elif not paper:
-            plan = plan.with_copies(copying.shipped_distribution())
+        if distribution is not None or not paper:
+            recorded = copying.read_distribution(distribution or copying.shipped())
+            plan = plan.with_copies(recorded)
         result = _timed(routine or [], plan, wait=not no_wait)
     if json is not None:
         write_json(results.to_json(result), json)
@@ -335,7 +334,7 @@ def tune(
             raise UsageError(f"--cpu goes without {', '.join(unused)}")
         return _for_cpu(output, minutes or 4.0, json, wait=not no_wait)
     part = percent(share, "--share")
-    recorded = copying.read_distribution(copies) if copies else copying.shipped_distribution()
+    recorded = copying.read_distribution(copies or copying.shipped())
     plan = loads.Plan("tune", (), 0.0).with_copies(recorded)
     seconds = 60.0 * (minutes or 2.0)
     sandbox.require()
@@ -369,7 +368,8 @@ def _for_cpu(output: Path | None, minutes: float, json: str | None, wait: bool) 
     check_writable(json, str(path))
     row = path.stem.removeprefix(search.routine_name(""))
     sandbox.require()
-    plan = loads.Plan("tune", (), 0.0, 3, 30_000).with_copies(copying.shipped_distribution())
+    recorded = copying.read_distribution(copying.shipped())
+    plan = loads.Plan("tune", (), 0.0, 3, 30_000).with_copies(recorded)
     with _workshop(plan, 60.0 * minutes, wait) as workshop:
         result = search.tune_cpu(workshop, path.stem)
     for file, text in search.files_of(result, row, here, path.parent).items():

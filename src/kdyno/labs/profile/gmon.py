@@ -16,7 +16,6 @@ from kdyno.errors import ToolError
 from kdyno.labs.profile.record import FunctionTime
 from kdyno.labs.profile.symbols import Symbols
 
-MOST_BYTES = 64 << 20
 _MAGIC = b"gmon"
 _HEAD = struct.Struct("<4sI12x")
 _HISTOGRAM = struct.Struct("<QQII15sc")

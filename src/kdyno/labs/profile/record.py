@@ -101,6 +101,10 @@ class Profile:
         """Block → seconds; 0 in a boot in which the function was never sampled."""
         return {block: row.get((where, function), 0.0) for block, row in self._by_block.items()}
 
+    def mean_s(self, where: str, function: str) -> float:
+        """Of a boot."""
+        return sum(self.seconds(where, function).values()) / max(1, len(self.boots))
+
     def calls(self, where: str, function: str) -> float | None:
         """Mean calls per boot; None where they were not counted."""
         counts = [

@@ -95,11 +95,8 @@ def stacks_of(profile: Profile) -> tuple[Stack, ...]:
     """The profile's stacks; without any, each function alone below the kind of its code."""
     if profile.stacks:
         return profile.stacks
-    boots = max(1, len(profile.boots))
     return tuple(
-        Stack(
-            where, (WHERES[where], function), sum(profile.seconds(where, function).values()) / boots
-        )
+        Stack(where, (WHERES[where], function), profile.mean_s(where, function))
         for where, function in profile.names
     )
 

@@ -370,8 +370,7 @@ def join(loops: Sequence[Loop], profile: Profile) -> Hot:
     spent: dict[str, float] = {}
     for where, function in profile.names:
         if where == "kernel":
-            seconds = profile.seconds(where, function)
-            mean_s = sum(seconds.values()) / max(1, len(profile.boots))
+            mean_s = profile.mean_s(where, function)
             spent[stem(function)] = spent.get(stem(function), 0.0) + mean_s
     total_s = sum(spent.values())
     shares = dict.fromkeys(("missed", "vectorized", "none"), 0.0)
