@@ -20,8 +20,6 @@ from kdyno.errors import ToolError
 
 @dataclass(frozen=True)
 class Finished:
-    """A command that ended."""
-
     argv: tuple[str, ...]
     status: int
     stdout: bytes

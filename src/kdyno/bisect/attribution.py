@@ -258,6 +258,5 @@ def _signed(value: float) -> str:
 
 
 def data(results: Sequence[Attribution], question: str, run: str) -> dict[str, Any]:
-    """JSON values of it all."""
     cases = [{**vars(each), "total": each.total, "remains": each.remains} for each in results]
     return {"question": question, "run": run, "cases": cases}

@@ -463,7 +463,6 @@ class Session:
         self.save(verified=(*self.state.verified, own_check))
 
     def _reverted(self, high: Point) -> Path:
-        """The change of a commit or file backwards, as a patch."""
         if self.state.range.what == "commit":
             return ranges.reverted(Path(self.state.question.repository), high, self._patches)
         good, bad = (self._tree(self.state.range.points[at]) for at in (0, -1))

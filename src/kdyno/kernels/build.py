@@ -126,7 +126,6 @@ class _Build:
     """The source's parts, (path on the host, path inside), where there is a sandbox."""
 
     def __post_init__(self) -> None:
-        """Lay out the source as this variant has it."""
         self.obj, self.log = self.work / "obj", self.work / "build.log"
         # Everything is compiled.
         self.full = self.start.objects is None or not self.start.same_flags

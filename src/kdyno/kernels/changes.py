@@ -39,7 +39,6 @@ class Changes:
     """Which of the files have mode 755; the others have 644."""
 
     def only(self, paths: Iterable[str]) -> Changes:
-        """The part that concerns ``paths``."""
         chosen = {path: self.files[path] for path in paths}
         return Changes(chosen, self.executable & chosen.keys())
 

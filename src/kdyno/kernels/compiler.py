@@ -41,7 +41,6 @@ class Compiler:
         return tuple(map(int, match.groups())) if match else None
 
     def make_arguments(self, ccache: str | None) -> list[str]:
-        """Arguments for the kernel's make."""
         front = f"{Path(ccache).name} " if ccache else ""
         line = [f"CC={front}{self.path if '/' in self.name else self.name}"]
         if self.clang:

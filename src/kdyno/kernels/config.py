@@ -183,8 +183,6 @@ class Option:
 
 
 class LostOptions(UsageError):
-    """Requested options that are not in the final configuration."""
-
     def __init__(self, name: str, lost: list[tuple[Wish, str]]) -> None:
         """name: of the variant. lost: each with why."""
         listed = "\n".join(f"  {wish.line}   (from {wish.origin}): {why}" for wish, why in lost)

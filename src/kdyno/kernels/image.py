@@ -65,7 +65,6 @@ class Image:
         return self.links[number % len(self.links)] if self.links else self
 
     def has(self, extract: Extract | None) -> bool:
-        """Whether the file of ``extract`` lies beside it."""
         return extract is None or (self.folder / extract.name).is_file()
 
     @property

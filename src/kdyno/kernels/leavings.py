@@ -112,8 +112,6 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 
 @dataclass(frozen=True)
 class Section:
-    """One of an object file."""
-
     name: str
     kind: int
     code: bool

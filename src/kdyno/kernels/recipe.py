@@ -142,7 +142,6 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
 
 
 def image_folder(cache: Path, recipe: Recipe) -> Path:
-    """Where the image of ``recipe`` lies or will lie."""
     return cache / "images" / f"{recipe.digest}{foreign_suffix(recipe.foreign)}"
 
 

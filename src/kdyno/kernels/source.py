@@ -146,8 +146,6 @@ def _is_product(path: str, names: set[str]) -> bool:
 
 
 class Kind(NamedTuple):
-    """A kind of source."""
-
     form: str
     """How it is written."""
     resolve: Callable[[Request], Tree]

@@ -114,7 +114,6 @@ def shipped() -> Path:
 
 
 def to_json(copies: Distribution) -> dict[str, Any]:
-    """The distribution as the JSON value that a file holds."""
     return {"schema": 1, "kind": KIND, **copies.model_dump(exclude_none=True)}
 
 

@@ -91,7 +91,6 @@ def counting_experiment(experiment: Experiment) -> Experiment:
 
 
 def in_stock(uses: Sequence[SuiteUse], suites: Catalogue) -> Experiment:
-    """These cases in a stock kernel."""
     keys = {"source": KERNEL, "config": ["bench"]}
     kernel = loader.variant(STOCK, keys, "histogram", Path.cwd(), vocabulary(suites))
     return Experiment("histogram", "What is copied?", STOCK, (kernel,), tuple(uses))
@@ -199,7 +198,6 @@ def call_site(symbols: Symbols, address: int) -> str:
 
 
 def distribution_of(counted: Counted, source: str, symbols: Symbols) -> Distribution:
-    """The distribution of what was counted, by calling function."""
     cells: Counter[tuple[int, int, int]] = Counter()
     calls: Counter[str] = Counter()
     volume: Counter[str] = Counter()

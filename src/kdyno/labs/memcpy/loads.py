@@ -120,7 +120,6 @@ class Plan:
     """What loads of mode ``distribution`` replay."""
 
     def with_copies(self, copies: Distribution) -> Plan:
-        """The plan with a distribution to replay beside its own loads."""
         least, most = copies.cells[0].size, copies.cells[-1].size
         if most > MOST_REPLAYED:
             raise UsageError(

@@ -97,7 +97,6 @@ class Bench(FromTool):
 
 
 def to_json(bench: Bench) -> dict[str, Any]:
-    """The value that the file holds."""
     return {"schema": 1, "kind": KIND, **bench.model_dump()}
 
 

@@ -386,8 +386,6 @@ _HEAD = "# SPDX-License-Identifier: GPL-2.0-only\n"
 
 @dataclass(frozen=True)
 class CpuTuned:
-    """What was chosen for this CPU."""
-
     memcpy: Tuned
     texts: Mapping[str, str]
     """File → text of the routines that were made."""

@@ -173,7 +173,6 @@ _REST = {
 
 
 def describe(shape: Shape) -> str:
-    """The shape in a line."""
     string = "rep stosb" if shape.function in ("memset", "clear_page") else "rep movsb"
     if shape.is_page and shape.large == "rep":
         return string
@@ -201,7 +200,6 @@ def describe(shape: Shape) -> str:
 
 
 def _problems(shape: Shape) -> Iterator[str]:
-    """What is wrong with it."""
     width, loop, tail = shape.width, shape.loop_bytes, shape.tail
     function, registers, short = shape.function, shape.registers, shape.short
     most = min(width * _MOST_LOOP_REGISTERS, _PAGE_BYTES)

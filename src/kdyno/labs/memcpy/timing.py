@@ -382,8 +382,6 @@ def time_all(
 
 
 class _Talk:
-    """One question, one answer."""
-
     def __init__(self, timing: Running) -> None:
         self._process = timing.process
         self._into, self._out = timing.stdin.fileno(), timing.stdout.fileno()

@@ -36,8 +36,6 @@ _LONGEST = 1 << 16
 
 @dataclass(frozen=True)
 class Instruction:
-    """One of a function."""
-
     offset: int
     instruction: str
     executions: float = 0.0

@@ -356,7 +356,6 @@ class Profiler:
     def empty(
         self, variant: str, image: str, operations: Mapping[str, int], *notes: str
     ) -> Profile:
-        """A profile without boots."""
         return Profile(
             variant, self.method, self.event, image, dict(operations), (), (), (*self.notes, *notes)
         )

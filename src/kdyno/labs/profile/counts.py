@@ -48,8 +48,6 @@ _ENTERS = re.compile(
 
 @dataclass
 class Part:
-    """One timed part of a case."""
-
     addresses: dict[int, int] = field(default_factory=dict)
     """Address → how often the instruction there was executed."""
     nodes: dict[int, int] = field(default_factory=dict)

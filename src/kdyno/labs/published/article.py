@@ -173,7 +173,6 @@ class Check(FromFile):
 
     @property
     def printed(self) -> bool:
-        """See ``value``."""
         return bool(self.where) and not self.factor if self.value is None else self.value
 
 

@@ -157,7 +157,6 @@ def page(
 
 
 def as_json(articles: Sequence[Article], evidence: Evidence) -> dict[str, Any]:
-    """The same for programs."""
     return {
         "schema": 1,
         "claims": [

@@ -234,7 +234,6 @@ def published_loops(survey: Survey, article: Article) -> Grid:
 
 
 def vectorised(survey: Survey) -> Grid:
-    """Every vectorised loop of every side."""
     rows: list[tuple[Value, ...]] = [
         (
             f"{loop.file}:{loop.line}", loop.function, loop.width_bytes,
