@@ -366,5 +366,5 @@ def test_who_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "rep-movsb" not in names and "fsrm" in names
     with pytest.raises(UsageError, match="no such routine"):
         gathered("no-such")
-    chosen = best("memcpy", "um").routine
+    chosen = best("memcpy", "um")[0]
     assert gathered(BEST, chosen)[0].count(chosen) == 1

@@ -122,9 +122,9 @@ def _cases() -> Rows:
 def _routines() -> Rows:
     """First the word ``best``: what it means on this CPU."""
     try:
-        choices = [best(function, "um") for function in FUNCTIONS]
-        named = ", ".join(f"{choice.function} {choice.routine}" for choice in choices)
-        why = choices[0].why.removeprefix(f"{BEST}: ")
+        choices = {function: best(function, "um") for function in FUNCTIONS}
+        named = ", ".join(f"{function} {routine}" for function, (routine, _) in choices.items())
+        why = choices["memcpy"][1].removeprefix(f"{BEST}: ")
         rows = [{"routine": BEST, "help": f"on this CPU {named} ({why})", "missing": ""}]
     except UsageError as problem:
         rows = [{"routine": BEST, "help": "", "missing": f"({problem})"}]

@@ -39,8 +39,9 @@ __all__ = ["KERNEL_TREE_BYTES", "Progress", "SourceSpec", "Tree", "is_url"]
 _SETTLED_NS = 2_000_000_000
 """A file younger than this may change again without its times showing it."""
 
-_PRODUCT_FOLDERS = re.compile(r"(^|/)(\.git|\.tmp_versions)/|^include/(config|generated)/")
-_GENERATED = re.compile(r"^arch/[^/]+/include/generated/")
+_PRODUCT_FOLDERS = re.compile(
+    r"(^|/)(\.git|\.tmp_versions)/|^include/(config|generated)/|^arch/[^/]+/include/generated/"
+)
 _PRODUCT_NAMES = re.compile(
     r".*\.(o|a|ko|mod|mod\.c|symtypes|gcno|gcda|su|so\.dbg|rmeta)|\..*\.(cmd|d)|\.tmp_.*"
     r"|\.config(\.old)?|\.version|\.missing-syscalls\.d|\.git"
@@ -140,7 +141,6 @@ def _is_product(path: str, names: set[str]) -> bool:
     return bool(
         _PRODUCT_NAMES.fullmatch(name)
         or _PRODUCT_FOLDERS.search(path)
-        or _GENERATED.match(path)
         or (f"{above}/.{name}.cmd" if above else f".{name}.cmd") in names
     )
 

@@ -23,10 +23,6 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
     """What this installation knows."""
     kernel = data_root() / "kernel"
 
-    def best_routine(function: str, arch: str) -> tuple[str, str]:
-        chosen = best(function, arch)
-        return chosen.routine, chosen.why
-
     return Vocabulary(
         suites={name: tuple(case.name for case in suite.cases) for name, suite in suites.items()},
         settings={
@@ -39,7 +35,7 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
         },
         schedulers=tuple(list_schedulers()),
         runs_here=lambda function, name: not cpu.missing(find_routine(name, function).requires),
-        best=best_routine,
+        best=best,
         fragment_dirs=(kernel / "config",),
         patch_dirs=(kernel / "patches",),
         machines={kind.name: kind.archs for kind in KINDS.values()},

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -333,21 +333,6 @@ class _File(FromFile):
         return self
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The best routine of a function, and the row that names it."""
-
-    function: str
-    routine: str
-    row: BestFor
-
-    @property
-    def why(self) -> str:
-        """``best: amd-zen4, found and measured on this CPU``; with the command where it was not."""
-        why = f"{BEST}: row {self.row.name}, {STATES[self.row.state]}"
-        return why if self.row.state == "measured" else f"{why}; `{COMMAND}` measures"
-
-
 def read_rows(path: Path) -> tuple[BestFor, ...]:
     """The rows of a table. UsageError with every mistake in it."""
     try:
@@ -364,21 +349,19 @@ def rows() -> tuple[BestFor, ...]:
     return read_rows(routines_folder() / FILE)
 
 
-def best(
-    function: str, arch: str, cpu: Cpu | None = None, table: Sequence[BestFor] | None = None
-) -> Chosen:
-    """The best routine of ``function`` for a kernel of ``arch`` on ``cpu`` (this one by default).
-
-    UsageError where no row has one.
+def best(function: str, arch: str, cpu: Cpu | None = None) -> tuple[str, str]:
+    """The best routine of ``function`` for a kernel of ``arch`` on ``cpu`` (this one by default),
+    and why: ``best: row amd-zen4, found and measured on this CPU``, with the command where it was
+    not. UsageError where no row has one.
     """
     here = this_cpu() if cpu is None else cpu
     kind = "um" if arch.startswith("um") else arch
-    table_rows = rows() if table is None else table
-    fitting = [row for row in table_rows if row.arch == kind and row.fits(here)]
+    fitting = [row for row in rows() if row.arch == kind and row.fits(here)]
     for row in sorted(fitting, key=lambda row: row.rank, reverse=True):
         name = row.routines.get(function)
         if name is not None and here.flags >= set(find_routine(name, function).requires):
-            return Chosen(function, name, row)
+            why = f"{BEST}: row {row.name}, {STATES[row.state]}"
+            return name, why if row.state == "measured" else f"{why}; `{COMMAND}` measures"
     raise UsageError(
         f'{function} = "{BEST}": {FILE} has no {function} for kernels of arch {arch!r} on this CPU'
     )

@@ -88,7 +88,7 @@ def gather(
     left_out: dict[str, str] = {}
     routines: list[Routine] = []
     # ``best`` is the one that a variant of that name gets on this CPU.
-    plain = (best("memcpy", "um").routine if name == BEST else name for name in names)
+    plain = (best("memcpy", "um")[0] if name == BEST else name for name in names)
     named = [find_routine(name) for name in dict.fromkeys(plain)]
     for routine in named or list_routines():
         if not names and only and routine.name not in only:
