@@ -17,6 +17,7 @@ from test_sources import cache, got, site, tree
 
 from kdyno.errors import KdynoError, ToolError
 from kdyno.kernels.source import Tree, fetch, parse
+from kdyno.kernels.sources import debian
 from kdyno.kernels.sources.debian import Entry, PrivateApt
 
 __all__ = ["cache", "site", "tree"]
@@ -126,13 +127,16 @@ def repository(folder: Path) -> Path:
 @pytest.mark.skipif(
     shutil.which("apt-get") is None, reason="no apt-get: debian: sources are refused here"
 )
-def test_a_package_list_that_is_not_debians_is_refused(tmp_path: Path, signed: str) -> None:
+def test_a_package_list_that_is_not_debians_is_refused(
+    tmp_path: Path, signed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = repository(tmp_path / "archive")
     if signed == "by nonsense":
         (place / "dists/suite/Release.gpg").write_text("-----BEGIN PGP SIGNATURE-----\n")
     keyring = tmp_path / "keyring.gpg"
     keyring.write_bytes(b"")
-    apt = PrivateApt(tmp_path / "home", [Entry(f"file:{place}", "suite")], keyring)
+    monkeypatch.setattr(debian, "_KEYRING", keyring)
+    apt = PrivateApt(tmp_path / "home", [Entry(f"file:{place}", "suite")])
     with pytest.raises(ToolError, match=r"not signed|isn't signed|NO_PUBKEY|signature"):
         apt.update(lambda _text, _part: None)
     assert apt.newest("linux-source-9.9") is None

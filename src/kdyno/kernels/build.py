@@ -342,9 +342,7 @@ def accepted(
     raise BuildError(f"{variant.name}: its configuration does not come to rest")
 
 
-def localized(
-    recipe: Recipe, config: str, lsmod: str, cache: Path, name: str, report: Report = silent
-) -> tuple[str, ...]:
+def localized(recipe: Recipe, config: str, lsmod: str, cache: Path, name: str) -> tuple[str, ...]:
     """The lines of a configuration of elsewhere as this source has it, with the recipe's own
     wishes and of its modules those alone that ``lsmod`` lists: ``make localmodconfig``. BuildError.
     """
@@ -354,8 +352,7 @@ def localized(
     if not saved.is_file():
         require("make", "to build kernels")
         _make_room(cache)
-        with _begun(name, recipe, cache, report) as job:
-            job.tell("configure")
+        with _begun(name, recipe, cache, silent) as job:
             job.obj.mkdir()
             leavings.write(job.obj / ".config", lines.encode())
             leavings.write(job.obj / "lsmod", lsmod.encode())

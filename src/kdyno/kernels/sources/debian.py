@@ -76,9 +76,9 @@ def release(suite: str) -> Entry:
     return next((entry for entry in entries if entry.suite == suite), Entry(own[0].uri, suite))
 
 
-def line_of(entry: Entry, keyring: Path = _KEYRING) -> str:
+def line_of(entry: Entry) -> str:
     """As sources.list has it."""
-    return f"deb [signed-by={keyring}] {entry.uri} {entry.suite} main"
+    return f"deb [signed-by={_KEYRING}] {entry.uri} {entry.suite} main"
 
 
 def own_settings() -> list[str]:
@@ -92,8 +92,8 @@ def own_settings() -> list[str]:
 class PrivateApt:
     """apt over one group of entries, with all of its state in ``home``."""
 
-    def __init__(self, home: Path, group: Sequence[Entry], keyring: Path = _KEYRING) -> None:
-        if not keyring.is_file():
+    def __init__(self, home: Path, group: Sequence[Entry]) -> None:
+        if not _KEYRING.is_file():
             raise ToolError(
                 "debian: sources need Debian's keys (package debian-archive-keyring). " + _OTHERWISE
             )
@@ -101,9 +101,7 @@ class PrivateApt:
         for folder in ("lists/partial", "cache/archives/partial"):
             (home / folder).mkdir(parents=True, exist_ok=True)
         (home / "status").touch()
-        (home / "sources.list").write_text(
-            "".join(f"{line_of(entry, keyring)}\n" for entry in group)
-        )
+        (home / "sources.list").write_text("".join(f"{line_of(entry)}\n" for entry in group))
         options = {
             "Dir::Etc::main": "/dev/null",
             # Not the machine's apt.conf.d: it holds hooks that act on the machine's own state.
