@@ -70,12 +70,8 @@ class OfRun:
     created: str = ""
 
 
-@dataclass(frozen=True)
-class OfFile:
-    """What a verb wrote into a file: a Bench, a Distribution, a Survey, Forms."""
-
-    source: Source
-    value: Any
+OfFile = tuple[Source, Any]
+"""What a verb wrote into a file: a Bench, a Distribution, a Survey, Forms."""
 
 
 class Places(FromTool):
@@ -127,7 +123,7 @@ class Evidence:
     def sources(self) -> list[Source]:
         """Of all that was given, by name."""
         sources = [one.source for each in self.runs.values() for one in each]
-        sources += [one.source for each in self.files.values() for one in each]
+        sources += [source for each in self.files.values() for source, _value in each]
         return sorted(sources, key=lambda source: (source.name, source.day))
 
 
@@ -217,7 +213,7 @@ def of_file(path: Path) -> tuple[str, OfFile]:
     environment = Environment(undefined=StrictUndefined)
     environment.filters["short"] = plain.short
     fields = {key: environment.from_string(text).render(file=value) for key, text in words.items()}
-    return kind, OfFile(Source(**fields), value)
+    return kind, (Source(**fields), value)
 
 
 @dataclass(frozen=True)
@@ -256,12 +252,10 @@ class Answer:
 def answer(ask: Ask, evidence: Evidence) -> Answer:
     """From the newest source that has a figure for it."""
     kind, read = _READERS[ask.what]
-    subjects: Sequence[OfRun | OfFile] = (
-        evidence.files.get(kind, ()) if kind else evidence.runs.get(ask.run, ())
-    )
-    for subject in subjects:
-        if rows := read(ask, subject if isinstance(subject, OfRun) else subject.value):
-            return Answer(ask, subject.source, tuple(rows))
+    runs = [(run.source, run) for run in evidence.runs.get(ask.run, ())]
+    for source, value in evidence.files.get(kind, ()) if kind else runs:
+        if rows := read(ask, value):
+            return Answer(ask, source, tuple(rows))
     name = plain.short(ask.run)
     needs = f"a run of `experiments/{name}.toml`"
     if kind:

@@ -324,7 +324,7 @@ def _times_today(verdict: Verdict | None, suite: str) -> dict[str, Rows]:
 def _sizes(_article: Article, asks: Sequence[Ask], evidence: Evidence) -> tuple[Spec, str] | None:
     """The published routine's time ÷ the kernel's own, by size."""
     routine, own = asks[0].routine, asks[0].against
-    for bench in (file.value for file in evidence.files.get(results.KIND, ())):
+    for _source, bench in evidence.files.get(results.KIND, ()):
         if not {routine, own} <= set(bench.ns):
             continue
         rows: Rows = [
