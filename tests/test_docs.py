@@ -18,7 +18,7 @@ from kdyno.experiment.loader import parse
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.exporters import exporters
 from kdyno.store import verdict
-from kdyno.suites.catalogue import load
+from kdyno.suites.catalogue import load, load_file
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -197,7 +197,7 @@ def test_the_readmes_experiment_is_one(text: str, tmp_path: Path) -> None:
 def test_contributings_cases_are_cases(text: str, tmp_path: Path) -> None:
     file = tmp_path / "new.toml"
     file.write_text(f'name = "new"\nhelp = "new"\n\n{text}')
-    (case,) = load([file])["new"].cases
+    (case,) = load_file(file).cases
     assert case.help and case.unit and case.better
 
 

@@ -26,7 +26,7 @@ from kdyno.stats.verdict import Better
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorTable, GroupEffect, Verdict
-from kdyno.suites.catalogue import Case, CaseGroup, Suite
+from kdyno.suites.catalogue import Case, Suite
 
 BLOCKS = 12
 CASES: dict[str, Better] = {"a": "higher", "b": "higher", "t": "lower"}
@@ -39,13 +39,13 @@ def counting(manifest: Manifest) -> Manifest:
     return manifest.model_copy(update={"asked": criteria})
 
 
-def suites(names: dict[str, Better], *groups: CaseGroup) -> dict[str, Suite]:
+def suites(names: dict[str, Better], **groups: tuple[str, ...]) -> dict[str, Suite]:
     cases = tuple(Case("s", name, "h", "u", better, "pipe") for name, better in names.items())
     return {"s": Suite("s", "help", cases, groups=groups)}
 
 
-GROUPED = suites(CASES, CaseGroup("ab", ("a", "b")), CaseGroup("all", ("ab", "t")))
-BOTH = suites(dict.fromkeys(TURNS, "higher"), CaseGroup("both", TURNS))
+GROUPED = suites(CASES, ab=("a", "b"), all=("ab", "t"))
+BOTH = suites(dict.fromkeys(TURNS, "higher"), both=TURNS)
 MANIFEST = asking(
     [CaseInfo(suite="s", case=name, unit="u", better=better) for name, better in CASES.items()],
     "old", ("new",), equivalent=0.02, precision=0.01,

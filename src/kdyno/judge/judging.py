@@ -304,7 +304,7 @@ def _group_claims(
                 for ratios in (attrgetter("log_ratios"), attrgetter("log_sums"))
             )
             exact = {pair.case.case: pair.exact for pair in own}
-            for name, members in ((group.name, group.members) for group in suite.groups):
+            for name, members in suite.groups.items():
                 exact[name] = all(exact.get(member, False) for member in members)
             for group, logs in values.items():
                 claim = Claim(logs, "higher", exact=exact[group])

@@ -219,11 +219,10 @@ def _rows(suite: Suite, variant: str, values: Values, baseline: str) -> Iterator
         yield ScoreRow(variant, case.name, "case", amount, *scores)
     measured = set(own)
     scales = [group_scores(suite.groups, of) for of in (indices, relative)]
-    for group in suite.groups:  # members that are groups stand before it
-        if group.name in measured or not measured.isdisjoint(group.members):
-            measured.add(group.name)
-            scores = (scale[group.name] for scale in scales)
-            yield ScoreRow(variant, group.name, "group", "", *scores)
+    for group, parts in suite.groups.items():  # parts that are groups stand before it
+        if group in measured or not measured.isdisjoint(parts):
+            measured.add(group)
+            yield ScoreRow(variant, group, "group", "", *(scale[group] for scale in scales))
     if (whole := suite_index(suite, own)) is not None:
         names = [case.name for case in members(suite)]
         missing = tuple(name for name in names if name not in relative)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The catalogue of suites: one TOML file each, the packaged ones beside this file.
+"""The catalogue of suites: one TOML file each, in a folder beside this file.
 
 name  = "unixbench"             # required; the file is unixbench.toml
 help  = "one line"              # required
@@ -63,8 +63,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -261,23 +261,15 @@ def _check_program(case: Case, data: Mapping[str, Any]) -> None:
             raise wrong(key, f"goes together with {{{key}}} in the command")
 
 
-@dataclass(frozen=True)
-class CaseGroup:
-    """``members`` are names of cases, or of groups that stand before this one."""
-
-    name: str
-    members: tuple[str, ...]
-
-
 def _cases(value: object) -> tuple[Case, ...]:
     return tuple(replace(case, name=name) for name, case in _CASES.validate_python(value).items())
 
 
-def _groups(value: object, info: ValidationInfo) -> tuple[CaseGroup, ...]:
-    groups = tuple(CaseGroup(*pair) for pair in _GROUPS.validate_python(value).items())
+def _groups(value: object, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
+    groups = _GROUPS.validate_python(value)
     cases = [case.name for case in info.data.get("cases", ())]
     names = list(cases)
-    for name, members in ((group.name, group.members) for group in groups if cases):
+    for name, members in groups.items() if cases else ():
         if name in cases:
             raise wrong((name,), "is the name of a case already")
         for member in members:
@@ -303,9 +295,10 @@ class Suite(Closed):
     help: Some
     cases: Annotated[tuple[Case, ...], Field(alias="case"), PlainValidator(_cases)]
     index: Positive | None = None
-    groups: Annotated[tuple[CaseGroup, ...], PlainValidator(_groups)] = ()
-    """Empty: the suite's index is of all its cases."""
-    path: Annotated[Path | None, INSIDE] = None
+    groups: Annotated[dict[str, tuple[str, ...]], PlainValidator(_groups)] = field(
+        default_factory=dict
+    )
+    """Group → names of cases, or of groups before it. Empty: the suite's index is of all cases."""
     uncounted: Some = ""
 
     def case(self, name: str) -> Case:
@@ -320,25 +313,11 @@ Catalogue = Mapping[str, Suite]
 """All suites there are, by name."""
 
 
-def load(extra: Iterable[Path] = ()) -> dict[str, Suite]:
-    """The packaged suites and the user's own files, by name. Two of one name are an error."""
-    return _with(_packaged(), extra)
-
-
 @cache
-def _packaged() -> Catalogue:
+def load() -> Catalogue:
     """Read once: it takes longer than most of what is done with them."""
-    return _with({}, sorted((Path(__file__).parent / "catalogue").glob("*.toml")))
-
-
-def _with(catalogue: Catalogue, files: Iterable[Path]) -> dict[str, Suite]:
-    suites = dict(catalogue)
-    for path in files:
-        suite = load_file(path)
-        if suite.name in suites:
-            raise UsageError(f"{path}: {suites[suite.name].path} already has suite {suite.name!r}")
-        suites[suite.name] = suite
-    return suites
+    files = sorted((Path(__file__).parent / "catalogue").glob("*.toml"))
+    return {suite.name: suite for suite in map(load_file, files)}
 
 
 def load_file(path: Path) -> Suite:
@@ -354,7 +333,7 @@ def load_file(path: Path) -> Suite:
         replace(case, suite=suite.name, uncounted=case.uncounted or suite.uncounted)
         for case in suite.cases
     )
-    return replace(suite, cases=tuple(cases), path=path)
+    return replace(suite, cases=tuple(cases))
 
 
 def find(suites: Catalogue, name: str) -> Suite:

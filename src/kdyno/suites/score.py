@@ -11,11 +11,11 @@ import re
 import signal
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from kdyno.suites.catalogue import Case, CaseGroup, Suite
+from kdyno.suites.catalogue import Case, Suite
 from kdyno.suites.protocol import clean
 
 SCORINGS = ("kdyno", "unixbench")
@@ -112,27 +112,29 @@ def suite_index(suite: Suite, scores: Mapping[str, float]) -> Index | None:
     return Index(statistics.geometric_mean(index for index in indices if index is not None))
 
 
-def group_scores(groups: Iterable[CaseGroup], scores: Mapping[str, float]) -> dict[str, Index]:
+def group_scores(
+    groups: Mapping[str, Sequence[str]], scores: Mapping[str, float]
+) -> dict[str, Index]:
     """The score of every group, in their order.
 
     ``scores`` by the name of the case, all above 0. A score that stands under a group's own name
     is taken where its members have none, as in published tables that print only the group."""
     indices: dict[str, Index] = {}
     every = dict(scores)
-    for group in groups:
+    for group, members in groups.items():
         missing = tuple(
             name
-            for member in group.members
+            for member in members
             if member not in every
             for name in (indices[member].missing if member in indices else (member,))
         )
         if not missing:
-            every[group.name] = statistics.harmonic_mean([every[name] for name in group.members])
-            indices[group.name] = Index(every[group.name])
-        elif group.name in scores:
-            indices[group.name] = Index(scores[group.name])
+            every[group] = statistics.harmonic_mean([every[name] for name in members])
+            indices[group] = Index(every[group])
+        elif group in scores:
+            indices[group] = Index(scores[group])
         else:
-            indices[group.name] = Index(None, missing)
+            indices[group] = Index(None, missing)
     return indices
 
 
