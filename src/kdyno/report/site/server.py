@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 import socket
-import stat
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from kdyno.errors import KdynoError, UsageError
+from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.store.folder import Folder
 
 _PAGE = re.compile(r"/(?:(runs|history)/)?([A-Za-z0-9_][A-Za-z0-9._-]{0,120}\.html)", re.ASCII)
 """All that is served. Whatever has another shape, encoded or not, is not there."""
@@ -147,25 +146,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _read(site: Path, folder: str, name: str) -> bytes | None:
     """A regular file of the site, no link followed on the way; None when there is none."""
-    descriptors = []
-    try:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptors.append(os.open(site, flags & ~os.O_NOFOLLOW))
-        if folder:
-            descriptors.append(os.open(folder, flags, dir_fd=descriptors[-1]))
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = os.open(name, flags, dir_fd=descriptors[-1])
-        descriptors.append(file)
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LIMIT_BYTES:
-            return None
-        with os.fdopen(descriptors.pop(), "rb") as content:
-            return content.read(_LIMIT_BYTES)
-    except (OSError, ValueError):
-        return None
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
+    with (
+        suppress(ToolError),
+        Folder.open(site) as top,
+        top.folder(folder) if folder else top as inside,
+    ):
+        return inside.read(name, _LIMIT_BYTES)
+    return None
 
 
 def is_loopback(address: str) -> bool:
