@@ -11,7 +11,7 @@ from command_line import FASTER, SLOWER, Kdyno, kdyno, stored, verdict
 
 from kdyno.errors import KdynoError
 from kdyno.reading.checked import values
-from kdyno.report.show.html import tag
+from kdyno.report.show.html import element
 from kdyno.store.run import open_run
 
 __all__ = ["kdyno"]
@@ -28,7 +28,7 @@ def test_no_control_character_of_a_run_is_in_its_page(kdyno: Kdyno, tmp_path: Pa
     assert output.status == 0, output
     page = (tmp_path / "page.html").read_text()
     assert "measured by kdyno 0.1.0" in page and not set(page) & set(EVIL) - set("0;x]31meslaf")
-    assert tag("p", EVIL, title=EVIL).isprintable()
+    assert element('<p title="{}">{}</p>', EVIL, EVIL).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from kdyno.report.evidence import Evidence, Point
 from kdyno.report.groups import deciding, displayed, first_groups, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid, headed, of_rows
-from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Html, data, macros, tag
+from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Html, data, element, macros
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import load as catalogue
@@ -186,7 +186,8 @@ def _section(id_: str, evidence: Evidence, **values: Any) -> Html | None:
 
 
 def _chart(panel: Panel) -> Html:
-    return tag("div", Html(drawn(panel.spec, panel.text)), class_="drawing", tabindex=0)
+    drawing = Html(drawn(panel.spec, panel.text))
+    return element('<div class="drawing" tabindex="0">{}</div>', drawing)
 
 
 def verdicts_section(evidence: Evidence) -> Html | None:

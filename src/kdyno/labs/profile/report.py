@@ -24,7 +24,7 @@ from kdyno.labs.profile.tables import (
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.show.grid import Column, Grid
-from kdyno.report.show.html import ENVIRONMENT, Html, data, tag
+from kdyno.report.show.html import ENVIRONMENT, Html, data, element
 
 ORDER = 60
 ID = "profile"
@@ -46,7 +46,7 @@ def section(evidence: Evidence) -> Html | None:
         }
         changes = differences(profiles, evidence.verdict.baseline)
     except KdynoError as problem:
-        return tag("p", f"The profile cannot be shown: {plain.sentence(str(problem))}")
+        return element("<p>The profile cannot be shown: {}</p>", plain.sentence(str(problem)))
     if not profiles:
         return None
     trees = {
@@ -68,8 +68,8 @@ def section(evidence: Evidence) -> Html | None:
 
 
 def _list(lines: Iterable[str]) -> Html | None:
-    items = [tag("li", line) for line in lines]
-    return tag("ul", items) if items else None
+    items = Html().join(element("<li>{}</li>", line) for line in lines)
+    return element("<ul>{}</ul>", items) if items else None
 
 
 def _largest(difference: Difference) -> Grid:

@@ -25,7 +25,7 @@ from kdyno.report import plain
 from kdyno.report.page import document
 from kdyno.report.show import terminal
 from kdyno.report.show.grid import Grid, Value, of_rows
-from kdyno.report.show.html import Html, join, table, tag
+from kdyno.report.show.html import Html, element, table
 from kdyno.report.show.terminal import Layout, Part
 from kdyno.verbs.options import Jobs, Json, NoSandbox, Output, Refresh, Runs, argument, option
 from kdyno.verbs.output import check_writable, say, write, write_json
@@ -277,8 +277,8 @@ def head(survey: Survey) -> list[str]:
 
 
 def _part(grid: Grid) -> Html:
-    note = tag("p", grid.note, class_="tip") if grid.note else None
-    return join([note, table(replace(grid, id=f"{grid.id}-table"))])
+    note = element('<p class="tip">{}</p>', grid.note) if grid.note else Html()
+    return note + table(replace(grid, id=f"{grid.id}-table"))
 
 
 def page(survey: Survey, grids: Sequence[Grid]) -> str:
@@ -288,7 +288,7 @@ def page(survey: Survey, grids: Sequence[Grid]) -> str:
         tool="kdyno lab vectorize",
         title=f"vectorised loops · {plain.short(survey.source)} · kdyno",
         heading="What the compiler vectorises",
-        intro=join(tag("p", line) for line in head(survey) if line),
+        intro=Html().join(element("<p>{}</p>", line) for line in head(survey) if line),
         sections={grid.id: (grid.title, _part(grid)) for grid in grids if grid.items},
         foot=f"Made by kdyno {__version__}.",
         skip=("main", "To the tables"),

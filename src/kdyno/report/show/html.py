@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -22,61 +21,35 @@ from kdyno.report.show.grid import Grid, headed
 
 Html = Markup
 """Markup. A plain ``str`` is text."""
-Content = str | None | Iterable["Content"]
 
 FILTER_FROM_ROWS = 8
 """Shorter tables are seen at a glance."""
 GLYPHS = {"faster": "▲", "slower": "▼", "equivalent": "≈", "inconclusive": "?", "failed": "✕"}
 
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
 _UNSAFE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def tag(name: str, *content: Content, **attributes: str | int | None) -> Html:
-    """``tag("td", "a < b", class_="x", data_v="1")``: an element where a template is too much.
-
-    None leaves an attribute out; a trailing underscore is dropped and the others become dashes.
-    Style attributes are refused: the page's policy would not apply them. Elements without an end
-    (``br``, ``input``) are written in templates."""
-    words = []
-    for key, value in attributes.items():
-        key = key.rstrip("_").replace("_", "-")
-        if key == "style" or key.startswith("on") or not _NAME.fullmatch(key):
-            raise ValueError(f"attribute {key!r}")
-        if value is not None:
-            words.append(f' {key}="{escape(_clean(str(value)))}"')
-    return Html(f"<{name}{''.join(words)}>{join(content)}</{name}>")
-
-
-def join(content: Iterable[Content]) -> Html:
-    """All parts one after the other, text escaped, None left out."""
-    parts: list[str] = []
-    for part in content:
-        if isinstance(part, Html):
-            parts.append(part)
-        elif isinstance(part, str):
-            parts.append(escape(_clean(part)))
-        elif part is not None:
-            parts.append(join(part))
-    return Html("".join(parts))
+def element(form: str, *content: str) -> Html:
+    """``element("<td>{}</td>", "a < b")``, where a template is too much."""
+    return Html(form).format(*map(_output, content))
 
 
 def name(text: str) -> Html:
     """A name from outside on one line; its writing direction stays its own."""
-    return tag("bdi", plain.name(text))
+    return element("<bdi>{}</bdi>", plain.name(text))
 
 
 def short(text: str) -> Html:
     """The same, cut for a table; the whole name comes up on hovering."""
     whole, cut = plain.name(text), plain.short(text)
-    return tag("bdi", cut, title=whole if whole != cut else None)
+    return name(text) if whole == cut else element('<bdi title="{}">{}</bdi>', whole, cut)
 
 
 def block(text: str, limit: int = 200_000) -> Html:
     """Text of several lines as it is, without what moves a cursor or turns the writing round."""
     lines = [plain.line(line) for line in text[:limit].splitlines()]
     cut = "\n…" if len(text) > limit else ""
-    return tag("pre", tag("code", "\n".join(lines) + cut), tabindex=0)
+    return element('<pre tabindex="0"><code>{}</code></pre>', "\n".join(lines) + cut)
 
 
 def data(value: Any, id_: str) -> Html:
@@ -154,5 +127,5 @@ ENVIRONMENT.filters |= {
     "effect": figures.effect,
     "sort_key": lambda value: f"{value:.17g}" if isinstance(value, float) else str(value),
     # Keeps a line from ending between a number and its percent sign.
-    "unbroken": lambda text: Html(join([text]).replace(" %", Html("&nbsp;%"))),
+    "unbroken": lambda text: element("{}", text).replace(" %", Html("&nbsp;%")),
 }
