@@ -30,27 +30,28 @@ Row = tuple[str, str, Verdict | None]
 
 def refs_of(matrix: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
     """The commits in order, the oldest first where they are a range. Asks before very many."""
-    refs = tuple(matrix.refs) if matrix.span is None else _between(file, *matrix.span)
+    refs = _between(file, matrix.refs) if isinstance(matrix.refs, str) else matrix.refs
     if len(refs) > _MANY and not yes:
         agree(f"[matrix] has {len(refs)} commits, a run for each", "List fewer")
     return refs
 
 
-def _between(file: Path, first: str, last: str) -> tuple[str, ...]:
-    experiment, _suites = load(file, last)
+def _between(file: Path, span: str) -> tuple[str, ...]:
+    """span: FIRST..LAST."""
+    experiment, _suites = load(file, span.partition("..")[2])
     baseline = next(
         variant for variant in experiment.variants if variant.name == experiment.baseline
     )
     spec = parse(baseline.source)
     if spec.kind != "git" or is_url(spec.rest):
         raise UsageError(
-            f"[matrix] refs = {first}..{last}: a range needs a repository on this machine, "
+            f"[matrix] refs = {span}: a range needs a repository on this machine, "
             "git:DIR#{ref}; or list the refs"
         )
     folder = Path(spec.rest)
-    refs = tuple(point.commit for point in first_parents(folder, f"{first}..{last}"))
+    refs = tuple(point.commit for point in first_parents(folder, span))
     if not refs:
-        raise UsageError(f"[matrix] refs = {first}..{last}: {folder} has no commit between them")
+        raise UsageError(f"[matrix] refs = {span}: {folder} has no commit between them")
     return refs
 
 

@@ -110,13 +110,6 @@ class Matrix(Closed):
 
     refs: Annotated[tuple[str, ...] | str, PlainValidator(_refs)]
 
-    @property
-    def span(self) -> tuple[str, str] | None:
-        if not isinstance(self.refs, str):
-            return None
-        first, _dots, last = self.refs.partition("..")
-        return first, last
-
 
 Ref = Annotated[str, PlainValidator(_ref)]
 
