@@ -29,6 +29,11 @@ def cache_root() -> Path:
     return Path(own).absolute() if own else _xdg("XDG_CACHE_HOME", ".cache") / "kdyno"
 
 
+def config_root() -> Path:
+    """What a person sets once: ``$XDG_CONFIG_HOME/kdyno``."""
+    return _xdg("XDG_CONFIG_HOME", ".config") / "kdyno"
+
+
 def state_root() -> Path:
     """What kdyno keeps of a person's own doings: ``$XDG_STATE_HOME/kdyno``."""
     return _xdg("XDG_STATE_HOME", ".local/state") / "kdyno"

@@ -23,12 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import __version__, whole
-from kdyno.cli.jobs import settings_file
 from kdyno.cli.needs import examine, install_line, suites_line, this_family
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Box
-from kdyno.fleet.engine import PYTHON, Engine, Job, Settings, settings
+from kdyno.fleet.engine import FILE, PYTHON, Engine, Job, Settings, settings
 from kdyno.fleet.waves import FOLDER
 from kdyno.machines import emulator, facts
 from kdyno.machines.box import connect, disturbing, lacks
@@ -36,7 +35,7 @@ from kdyno.machines.ssh import Remote
 from kdyno.measure.commands import DEFAULT_SOURCE
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.paths import cache_root, runs_root
+from kdyno.paths import cache_root, config_root, runs_root
 from kdyno.reading.checked import FromTool, check, values
 from kdyno.report import figures, plain
 from kdyno.store.folder import Folder
@@ -267,7 +266,7 @@ def _slurm(*command: str) -> subprocess.CompletedProcess[str]:
 def _nodes(on: str, json: str | None) -> int:
     Folder.private(runs_root() / FOLDER).close()
     with whole.scratch("doctor", runs_root() / FOLDER) as folder:
-        findings = examine_nodes(settings(on, settings_file()), cache_root(), folder)
+        findings = examine_nodes(settings(on, config_root() / FILE), cache_root(), folder)
     rows, lines, notes = [], [], []
     for name, node, problems in findings:
         model, cpus = (node.cpu_model, node.cpus) if node else (None, None)

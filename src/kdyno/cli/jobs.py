@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from kdyno.fleet.engine import FILE, Engine, Settings, settings
 from kdyno.fleet.waves import Controller, Place, Record, Union, build, label_of
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.execution import Listener, Options, judged, manifest_of
+from kdyno.paths import config_root
 from kdyno.store.run import Run, RunWriter, create_run, write_run
 from kdyno.store.verdict import Verdict
 from kdyno.verbs.options import where
@@ -27,16 +27,9 @@ _OF_A_SHARD = ("max_boots", "max_minutes", "precision", "seed", "variants")
 """Overrides that are over all nodes, and that a shard's own command line says otherwise."""
 
 
-def settings_file() -> Path:
-    """Where a person says which machines his runs may use."""
-    own = os.environ.get("XDG_CONFIG_HOME", "")
-    home = Path(own) if own.startswith("/") else Path.home() / ".config"
-    return home / "kdyno" / FILE
-
-
 def check(experiment: Experiment, on: str) -> Settings:
     """Where they run. UsageError, before anything is built, where they cannot."""
-    chosen = settings(on, settings_file())
+    chosen = settings(on, config_root() / FILE)
     chosen.slots()  # CPUs that are not there
     if not KINDS[experiment.machine.kind].builds:
         raise UsageError("--on is for kernels that are compared; the machine's own kernel is not")
