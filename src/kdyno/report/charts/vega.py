@@ -49,7 +49,7 @@ _EMPTY = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"[^>]*/>|<g/>')
 _ROOT = re.compile(r"<svg[^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\"[^>]*>")
 
 Spec = dict[str, Any]
-"""A Vega-Lite specification: a panel, or several panels below or beside each other."""
+"""A Vega-Lite specification: a panel, or several panels below each other."""
 
 
 @cache
@@ -80,20 +80,15 @@ def stack(panels: Sequence[Spec], title: str | Spec = "", spacing_px: int = 8) -
     return {"vconcat": list(panels), "spacing": spacing_px, "title": title}
 
 
-def grid(panels: Sequence[Spec], columns: int, title: str | Spec = "") -> Spec:
-    """Panels beside and below each other."""
-    return {"concat": list(panels), "columns": columns, "spacing": 24, "title": title}
-
-
-def heading(text: str, subtitle: str, size_px: int = 16) -> Spec:
+def heading(text: str, subtitle: str) -> Spec:
     """The title of a chart that stands alone."""
     return {
         "text": text,
         "subtitle": subtitle,
         "color": "var(--ink)",
         "subtitleColor": "var(--muted)",
-        "fontSize": size_px,
-        "offset": size_px,
+        "fontSize": 16,
+        "offset": 16,
     }
 
 

@@ -48,8 +48,6 @@ class Cell:
     """How a terminal shows it, in the words of rich."""
     depth: int = 0
     """How far it stands below what it refines."""
-    link: str = ""
-    """Where the text leads to, as long as it is one."""
     markup: Markup | None = None
     """For HTML in place of the text: links and pictures."""
 
@@ -154,8 +152,6 @@ def markdown(grid: Grid) -> str:
 
 def _marked(column: Column, cell: Cell) -> str:
     text = escaped(cell.text)
-    if cell.link:
-        text = f"[{text}]({cell.link})"
     if column.kind == "verdict" and cell.tone in _BOLD:
         text = f"**{text}**"
     notes = ", ".join(map(escaped, cell.notes))
