@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fake_machine import Fault, Rule
 from fake_run import PIPE, bench, boots_of, judged, machine_of, manifest_of, measured, texts_of
+from on_screen import text
 from synthetic_run import record
 
 from kdyno.errors import ToolError, UsageError
@@ -20,7 +21,6 @@ from kdyno.measure.boot import at_once, with_fixed_work
 from kdyno.measure.execution import probed
 from kdyno.measure.loop import choose, draw_of
 from kdyno.report.sentence import worded
-from kdyno.report.terminal import text
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.run import Run
 from kdyno.store.samples import gather

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from on_screen import text as on_screen
 from synthetic_run import record
 from test_guest import GUEST, worked_off
 
@@ -30,7 +31,6 @@ from kdyno.measure.boot import sample_flags, samples_of
 from kdyno.measure.execution import Options, execute
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
-from kdyno.report import terminal
 from kdyno.store.boot import Sample as Stored
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import by_counter, find, load
@@ -261,7 +261,7 @@ def test_an_effect_shows_its_counters_beside_the_time(tmp_path: Path) -> None:
         ("cycles-kernel", 2000.0, 2100.0),
         ("cycles-user", 400.0, 400.0),
     ]
-    lines = terminal.text(verdict, 120).partition("an operation is made of")[2].splitlines()
+    lines = on_screen(verdict, 120).partition("an operation is made of")[2].splitlines()
     assert lines[1].split() == ["variant", "case", "cycles-kernel", "cycles-user"]
     assert lines[2].split() == ["mine", "pipe", "2100", "(+5.00", "%)", "400", "(0.00", "%)"]
 
@@ -273,7 +273,7 @@ def test_a_run_of_the_hosts_kernel_shows_its_counters(tmp_path: Path) -> None:
     (value,) = verdict.values
     assert value.counters == {"context-switches": 2.5}
     assert Verdict.from_json(verdict.to_json()) == verdict
-    rows = terminal.text(verdict, 120).splitlines()
+    rows = on_screen(verdict, 120).splitlines()
     assert any("context-switches" in line for line in rows)
     assert next(line for line in rows if "unixbench/pipe" in line).split()[-1] == "2.5"
 

@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 import pytest
 from fake_run import asking
+from on_screen import text
 from test_experiment import DATA
 
 from kdyno.experiment.loader import parse
@@ -22,7 +23,6 @@ from kdyno.judge.judging import family_of
 from kdyno.judge.pairs import Pair
 from kdyno.report import tables
 from kdyno.report.sentence import worded
-from kdyno.report.terminal import text
 from kdyno.stats.verdict import Judgement, judge
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Samples

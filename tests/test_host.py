@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from descendants import below, descendants
 from fake_run import boots_of
+from on_screen import text
 
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
@@ -30,7 +31,6 @@ from kdyno.machines.uml import UmlBoot
 from kdyno.measure import bench
 from kdyno.measure.execution import Options, execute, resume
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.report.terminal import text
 from kdyno.store.index import entries
 from kdyno.store.manifest import Criteria
 from kdyno.store.run import Damaged, Run, RunWriter, list_runs, write_run

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import Kdyno, effect, verdict
+from on_screen import text as on_screen
 from site_runs import small
 
 from kdyno.errors import UsageError
 from kdyno.judge.judging import judge_again
-from kdyno.report import exporters, tables, terminal
+from kdyno.report import exporters, tables
 from kdyno.report.evidence import gather
 from kdyno.report.page import page
 from kdyno.report.sentence import worded
@@ -85,7 +86,7 @@ def test_machines_that_differ(tmp_path: Path) -> None:
     assert (flag.suite, flag.case, flag.variant) == ("unixbench", "pipe", "mine")
     assert "% on Intel Xeon, +4.0" in flag.text and "% on AMD EPYC" in flag.text
     assert "differs by machine (−" in verdict.answer and "1 more effect" in verdict.answer
-    content = terminal.text(verdict, 120)
+    content = on_screen(verdict, 120)
     rows = content[content.index("effects by machine") :].splitlines()
     assert rows[2].split()[:4] == ["mine", "pipe", "all", "together"]
     assert rows[3].split()[:2] == AMD.split() and "?" not in "".join(rows[2:14])
@@ -103,7 +104,7 @@ def test_of_many_machines_a_text_has_those_at_both_ends() -> None:
     )
     judged = verdict(effect("pipe", "faster", 1.02, strata=Strata(machines=machines)))
     assert len(tables.strata(judged, 10_000).items) == 41  # type: ignore[union-attr]
-    lines = terminal.text(judged, 120).splitlines()
+    lines = on_screen(judged, 120).splitlines()
     begin = next(at for at, line in enumerate(lines) if "all together" in line) + 1
     names = [line.split()[0] for line in lines[begin : begin + 17]]
     assert names == [*(f"n{at}" for at in range(8)), "and", *(f"n{at}" for at in range(32, 40))]
@@ -121,7 +122,7 @@ def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:
     assert verdict.effects[0].strata.cpu_models == ()
     verdict, _ = judge_again(runs[0])
     assert verdict.effects[0].strata is None
-    assert "effects by machine" not in terminal.text(verdict, 120)
+    assert "effects by machine" not in on_screen(verdict, 120)
 
 
 def test_boots_come_along_and_the_same_runs_make_the_same_run(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import io
 from dataclasses import replace
 
 import pytest
+from on_screen import text as on_screen
 from site_runs import evidence_of
 from synthetic_run import DEMO, make
 from test_profiles_shown import profile
@@ -17,7 +18,6 @@ from kdyno.judge.flags import outside_sandbox
 from kdyno.labs.profile import tables
 from kdyno.labs.profile.boots import Profiler, noted
 from kdyno.labs.profile.record import OUTSIDE, Profile, stored_profiles, to_json
-from kdyno.report import terminal
 from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporters
 from kdyno.report.show import terminal as screen
@@ -91,7 +91,7 @@ def test_a_parquet_table_has_it_in_every_row(evidence: Evidence) -> None:
 
 
 def test_the_terminal_the_list_and_a_comparison_say_it(evidence: Evidence) -> None:
-    assert "measured without the sandbox" in " ".join(terminal.text(evidence.verdict, 80).split())
+    assert "measured without the sandbox" in " ".join(on_screen(evidence.verdict, 80).split())
     assert evidence.run is not None
     assert "without the sandbox" in summarize(evidence.run)[0].reason
     runs = evidence.run.path.parent

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from fake_run import bench, judged, machine_of, manifest_of, steady
 from needed import need
+from on_screen import text as on_screen
 from synthetic_run import record
 
 from kdyno.errors import ToolError, UsageError
@@ -33,7 +34,6 @@ from kdyno.labs.profile.symbols import parse as parse_symbols
 from kdyno.machines import emulator
 from kdyno.machines.emulator import PLUGINS, Emulator, Tally, read_tallies, with_tallies
 from kdyno.report import exporters
-from kdyno.report import terminal as report
 from kdyno.report.show import terminal
 from kdyno.report.show.terminal import Screen
 from kdyno.store.boot import Sample as Stored
@@ -197,7 +197,7 @@ def test_an_effect_says_what_its_operation_is_made_of(tmp_path: Path) -> None:
         ("kernel", 1000.0, 1040.0),
     ]
     assert Verdict.from_json(verdict.to_json()) == verdict
-    lines = report.text(verdict, 120).partition("an operation is made of")[2].splitlines()
+    lines = on_screen(verdict, 120).partition("an operation is made of")[2].splitlines()
     row = next(line for line in lines if line.split()[:2] == ["mine", "pipe"])
     assert row.split()[2:] == ["400.0", "1,040.0", "(+40.000)"]
     assert "| 1,040.0 (+40.000) |" in exporters.markdown(verdict)
@@ -349,7 +349,7 @@ def test_the_verdict_says_which_functions_and_by_how_much() -> None:
     assert sum(each.value for each in pipe) == 183.5
     assert [one.functions for one in named.effects[1:]] == [(), ()]
     assert Verdict.from_json(named.to_json()) == named
-    lines = report.text(named, 100).splitlines()
+    lines = on_screen(named, 100).splitlines()
     at = lines.index("instructions by function")
     assert [line.split() for line in lines[at + 2 : at + 4]] == [
         ["mine", "pipe", "do_pipe", "110.000", "151.000", "+41.000"],

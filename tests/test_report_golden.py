@@ -20,12 +20,12 @@ import pytest
 from command_line import Kdyno
 from golden.verdicts import build
 from held import held
+from on_screen import text
 from rich.cells import cell_len
 
 from kdyno.cli.main import verbs
 from kdyno.report.exporters import exporters
 from kdyno.report.sentence import answer
-from kdyno.report.terminal import text
 from kdyno.store.verdict import Verdict
 
 GOLDEN = Path(__file__).parent / "golden"

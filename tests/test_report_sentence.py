@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from on_screen import text
 
 from kdyno.judge.comparing import RULE
 from kdyno.report import figures, plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import csv, markdown
 from kdyno.report.sentence import answer
-from kdyno.report.terminal import text
 from kdyno.store.verdict import Effect, Flag, Verdict
 
 

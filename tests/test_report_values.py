@@ -16,6 +16,7 @@ from xml.etree import ElementTree as xml
 
 import pytest
 from command_line import FASTER, SLOWER, UNDECIDED, Kdyno, effect, stored, verdict
+from on_screen import text
 from site_runs import evidence_of
 from synthetic_run import DEMO, make
 from test_html import Page
@@ -28,7 +29,6 @@ from kdyno.report.evidence import Evidence
 from kdyno.report.page import builds_section
 from kdyno.report.scores import values_of
 from kdyno.report.sentence import worded
-from kdyno.report.terminal import text
 from kdyno.store.manifest import Manifest
 from kdyno.store.verdict import CaseValue, Flag, Verdict
 

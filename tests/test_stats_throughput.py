@@ -13,12 +13,13 @@ import pytest
 from command_line import effect as effect_of
 from fake_machine import Rule
 from fake_run import PIPE, asking, bench, judged, machine_of, manifest_of, measured
+from on_screen import text as on_screen
 
 from benchmarks.simulation.rare import COSTS, shares
 from benchmarks.turn_noise import NOISES
 from kdyno.judge.flags import moved_controls, tails
 from kdyno.judge.pairs import Judged, Pair
-from kdyno.report import effects, exporters, terminal
+from kdyno.report import effects, exporters
 from kdyno.report.evidence import Evidence
 from kdyno.report.groups import groups
 from kdyno.report.sentence import worded
@@ -170,7 +171,7 @@ def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> Non
     assert (flag.variant, flag.case) == ("mine", PIPE.name)
     assert "far slower than the others" in flag.text
     assert "in sum" in verdict.answer and "mine is slower than stock in pipe" in verdict.answer
-    text = terminal.text(verdict, 120)
+    text = on_screen(verdict, 120)
     assert "slower Σ" in text and "tail" in text
     summary = exporters.markdown(verdict)
     assert "by summed times" in summary and f"{PIPE.name} in mine: by summed" in summary

@@ -12,6 +12,7 @@ from collections.abc import Set
 import numpy as np
 import pytest
 from fake_run import asking
+from on_screen import text
 
 from benchmarks.simulation.rare import GUESTS, ROUNDS
 from benchmarks.turn_noise import NOISES, Noise, group_rounds
@@ -21,7 +22,6 @@ from kdyno.judge.judging import family_of
 from kdyno.judge.pairs import pairs_of
 from kdyno.report import effects, tables
 from kdyno.report.exporters import markdown
-from kdyno.report.terminal import text
 from kdyno.stats.verdict import Better
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Samples

@@ -31,12 +31,6 @@ def show(verdict: Verdict, file: TextIO | None = None) -> None:
     terminal.show(lambda screen: parts(verdict, screen), file)
 
 
-def text(verdict: Verdict, width: int, *, colour: bool = False, unicode: bool = True) -> str:
-    """The report as text, at most ``width`` columns (40 to 160 are used)."""
-    screen = Screen(width, colour, unicode)
-    return terminal.text(parts(verdict, screen), screen)
-
-
 def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
     """All of the report, from the top to the bottom."""
     width = terminal.used(screen)
