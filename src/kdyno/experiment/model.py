@@ -180,12 +180,12 @@ def word(value: str, allowed: Collection[str]) -> str:
     return value
 
 
-def _like(pattern: str, why: str) -> AfterValidator:
-    """A text that matches; else ``why`` goes after it."""
+def like(pattern: str, why: str) -> AfterValidator:
+    """A text that matches; else ``why`` goes right after it."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
-            raise ValueError(f"{quoted(text)} {why}")
+            raise ValueError(f"{quoted(text)}{why}")
         return text
 
     return AfterValidator(check)
@@ -257,42 +257,42 @@ def _of(allowed: Collection[str]) -> AfterValidator:
 Text = Annotated[str, AfterValidator(_line)]
 Entry = Annotated[Text, AfterValidator(_entry)]
 Texts = tuple[Entry, ...]
-Name = Annotated[Text, _like(NAME.pattern, f"is not a name: {NAME_RULE}")]
+Name = Annotated[Text, like(NAME.pattern, f" is not a name: {NAME_RULE}")]
 # These strings pass through make and a shell on their way to the compiler.
 Flags = Annotated[
     Text,
     AfterValidator(str.strip),
-    _like(
+    like(
         r"(-[A-Za-z0-9_=,.+:/@%~ -]*)?",
-        "is not accepted: flags begin with - and hold letters, digits, spaces and "
+        " is not accepted: flags begin with - and hold letters, digits, spaces and "
         "_ = , . + : / @ % ~ - only",
     ),
 ]
 CFile = Annotated[
     str,
-    _like(
+    like(
         r"\*|(?!(.*/)?\.\./)[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)*\.c",
-        'is not a .c file of a kernel tree, like "lib/sort.c", and not "*"',
+        ' is not a .c file of a kernel tree, like "lib/sort.c", and not "*"',
     ),
 ]
 Compiler = Annotated[
     Text,
     AfterValidator(str.strip),
-    _like(
+    like(
         r"[A-Za-z0-9_/][A-Za-z0-9._+/-]{0,200}",
-        'is not a compiler. Allowed: one program, like "gcc-12" or a path; flags go into cflags',
+        ' is not a compiler. Allowed: one program, like "gcc-12" or a path; flags go into cflags',
     ),
 ]
 Sysctl = Annotated[
     str,
-    _like(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_:-]+)+", "is not a sysctl, like vm.swappiness"),
+    like(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_:-]+)+", " is not a sysctl, like vm.swappiness"),
     AfterValidator(lambda name: name.replace("/", ".")),
 ]
 Setting = Annotated[
     str,
-    _like(
+    like(
         r"[a-z][a-z0-9_]{0,39}",
-        "is not a setting: a setting is 1 to 40 of a-z, 0-9 and _, and begins with a letter",
+        " is not a setting: a setting is 1 to 40 of a-z, 0-9 and _, and begins with a letter",
     ),
 ]
 Share = Annotated[float, PlainValidator(_share)]
@@ -576,7 +576,7 @@ class Machine(Closed):
     """How a machine that emulates runs its guests."""
     userland: Annotated[Text, AfterValidator(lambda text: userland_of(text) and text)] = ""
     """Whose programs guests see, as ``debian:SUITE/ARCH``; empty: this machine's."""
-    host: Annotated[Text, _like(r"[\w.@:-]{0,253}", "is no name of a host")] = ""
+    host: Annotated[Text, like(r"[\w.@:-]{0,253}", " is no name of a host")] = ""
     hosts: Annotated[Texts, Field(max_length=64), AfterValidator(_once)] = ()
 
     @property

@@ -83,7 +83,7 @@ from pydantic import (
 )
 
 from kdyno.errors import UsageError
-from kdyno.experiment.model import one_group
+from kdyno.experiment.model import Pairs, like, one_group
 from kdyno.reading.checked import INSIDE, Closed, check, wrong
 from kdyno.reading.mistakes import among, quoted
 from kdyno.store import reading
@@ -115,17 +115,6 @@ def in_words(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ..
     )
 
 
-def _matching(pattern: str, why: str) -> AfterValidator:
-    """A text that begins as the pattern says, else ``why``, behind the text."""
-
-    def matched(text: str) -> str:
-        if not re.match(pattern, text):
-            raise ValueError(f"{quoted(text)}{why}")
-        return text
-
-    return AfterValidator(matched)
-
-
 def _bytes(value: object) -> int:
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -153,15 +142,14 @@ def _table(of: Any) -> PlainValidator:
     return PlainValidator(lambda value: tuple(adapter.validate_python(value).items()))
 
 
-Some = Annotated[StrictStr, _matching(r"\s*\S", " says nothing")]
+Some = Annotated[StrictStr, like(r"(?s)\s*\S.*", " says nothing")]
 CaseName = Annotated[
     StrictStr,
-    _matching(r"[a-z0-9][a-z0-9._-]*\Z", ": a name has only a-z, 0-9, '.', '_' and '-'"),
+    like(r"[a-z0-9][a-z0-9._-]*", ": a name has only a-z, 0-9, '.', '_' and '-'"),
 ]
 Words = Annotated[tuple[Some, ...], Field(min_length=1)]
 Positive = Annotated[float, Strict(), Field(gt=0, lt=1e18)]
 Value = Annotated[str, BeforeValidator(_value)]
-Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
