@@ -15,6 +15,7 @@ from synthetic_run import Shape, case, make, record
 
 from kdyno.errors import UsageError
 from kdyno.judge.comparing import between_runs, compare, within_runs
+from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporter
 from kdyno.report.sentence import answer, worded
 from kdyno.store.boot import Sample
@@ -235,7 +236,7 @@ def test_on_the_command_line(tmp_path: Path, kdyno: Kdyno) -> None:
 def test_nothing_is_said_of_blocks_where_there_are_none(tmp_path: Path) -> None:
     verdict = worded(compare(one_each(tmp_path, 1100)))
     for form in ("markdown", "html"):
-        content = str(exporter(form).export(verdict))
+        content = str(exporter(form).export(Evidence(verdict)))
         assert "paired within blocks" not in content
         assert "of runs that were measured one after the other" in content
         assert "else of the spread inside the runs alone" in content

@@ -67,7 +67,8 @@ def test_a_damaged_boot_is_told_and_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", VERDICTS)
 def test_junit_fails_where_the_gate_does(name: str) -> None:
     verdict = VERDICTS[name]
-    root = xml.fromstring(str(exporter("junit").export(verdict)).encode("utf-8", "replace"))
+    content = str(exporter("junit").export(Evidence(verdict)))
+    root = xml.fromstring(content.encode("utf-8", "replace"))
     status = gate.exit_status(verdict, ["slower"])
     assert (int(root.get("failures", "0")) > 0) == (status == gate.SLOWER)
     if status == gate.FAILED and name != "itself":  # of which nothing is watched

@@ -24,6 +24,7 @@ from on_screen import text
 from rich.cells import cell_len
 
 from kdyno.cli.main import verbs
+from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporters
 from kdyno.report.sentence import answer
 from kdyno.store.verdict import Verdict
@@ -46,7 +47,7 @@ def test_terminal(name: str) -> None:
 @pytest.mark.parametrize("kind", ["markdown", "csv", "json"])
 def test_exporters(name: str, kind: str) -> None:
     each = exporters()[kind]
-    held_file(f"{name}{each.suffix}", each.export(VERDICTS[name]))
+    held_file(f"{name}{each.suffix}", each.export(Evidence(VERDICTS[name])))
 
 
 @pytest.mark.parametrize("name", VERDICTS)
@@ -74,7 +75,7 @@ def test_nothing_hostile_gets_through() -> None:
     for key in (
         text(verdict, 120),
         answer(verdict),
-        *(each.export(verdict) for name, each in exporters().items() if name != "json"),
+        *(each.export(Evidence(verdict)) for name, each in exporters().items() if name != "json"),
     ):
         if isinstance(key, bytes):
             continue  # a picture or a table in a format that has no markup to get through
@@ -82,9 +83,9 @@ def test_nothing_hostile_gets_through() -> None:
         printable = key.replace("\n", "").replace("\xa0", " ")
         assert printable.isprintable()
         key.encode()
-    cells = exporters()["csv"].export(verdict).splitlines()
+    cells = exporters()["csv"].export(Evidence(verdict)).splitlines()
     assert all(",=" not in line and ",+x" not in line and ",@" not in line for line in cells)
-    page = exporters()["markdown"].export(verdict)
+    page = exporters()["markdown"].export(Evidence(verdict))
     assert "<b>" not in page and "pipe\\|pipe" in page
     tables = [line.replace("\\|", "") for line in page.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in tables}) == 1
@@ -94,7 +95,7 @@ def test_nothing_hostile_gets_through() -> None:
 @pytest.mark.parametrize("name", [name for name in VERDICTS if name != "hostile"])
 def test_the_json_reads_back(name: str) -> None:
     verdict = VERDICTS[name]
-    again = Verdict.from_json(exporters()["json"].export(verdict))
+    again = Verdict.from_json(exporters()["json"].export(Evidence(verdict)))
     assert again == verdict
 
 

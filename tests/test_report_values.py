@@ -69,7 +69,7 @@ def test_a_kernel_that_was_booted_alone_is_not_the_one_that_runs_here() -> None:
         words = worded(HOST.model_copy(update={"baseline": "stock"}), manifest).answer
         assert words.startswith(f"{kernel}: 1 case of 2 measured, {boots} at most; nothing is")
     for form in ("markdown", "html"):
-        content = str(exporters.exporter(form).export(HOST))
+        content = str(exporters.exporter(form).export(Evidence(HOST)))
         assert "paired within blocks" not in content and "do not matter" not in content
 
 

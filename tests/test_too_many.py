@@ -70,7 +70,8 @@ def test_the_answer_and_the_gate_are_of_all(kdyno: Kdyno, tmp_path: Path) -> Non
 def test_what_changed_is_of_all(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdyno.report.exporters._MOST_UNFOLDED", 3)
     equal = [effect(f"case-{at}", "equivalent", 1.0) for at in range(MOST)]
-    content = str(exporters()["markdown"].export(verdict(*equal, effect("last", "slower", 0.5))))
+    judged = verdict(*equal, effect("last", "slower", 0.5))
+    content = str(exporters()["markdown"].export(Evidence(judged)))
     assert "Nothing" not in content and "| unixbench/last | mine | −50.0 % |" in content
 
 
@@ -217,8 +218,8 @@ def many(number: int) -> Verdict:
 
 PICTURES = ("png", "svg", "folded")
 """Of the same drawings as the page, or of no effects at all."""
-FORMATS: dict[str, Callable[[Verdict], object]] = {
-    "table": lambda judged: show(judged, io.StringIO()),
+FORMATS: dict[str, Callable[[Evidence], object]] = {
+    "table": lambda evidence: show(evidence.verdict, io.StringIO()),
     **{name: exporter.export for name, exporter in exporters().items() if name not in PICTURES},
 }
 
@@ -231,8 +232,8 @@ def test_the_work_grows_with_the_number_of_effects(
 ) -> None:
     monkeypatch.setattr("kdyno.report.groups.MOST_CHARTS", 1)
     work = FORMATS[format]
-    work(verdict_of(MOST + 1))  # what is done once only is done
-    results = [verdict_of(number) for number in (100, 200, 300)]
+    work(Evidence(verdict_of(MOST + 1)))  # what is done once only is done
+    results = [Evidence(verdict_of(number)) for number in (100, 200, 300)]
     counts = [lines_run(lambda each=each: work(each)) for each in results]  # type: ignore[misc]
     # One line for each pair of effects would make this 20,000.
     bend = counts[2] - 2 * counts[1] + counts[0]

@@ -18,6 +18,7 @@ from kdyno.kernels.installed import FORMS
 from kdyno.kernels.installed import parse as parse_image
 from kdyno.labs.published import article as articles
 from kdyno.report import gate
+from kdyno.report.evidence import Evidence
 from kdyno.report.gate import Rule
 from kdyno.report.sentence import worded
 from kdyno.report.show import terminal
@@ -221,7 +222,7 @@ def compare(
     if json is not None:
         write_json_text(verdict.to_json(), json)
     if chosen is not None:
-        write_export(chosen.export(verdict), chosen.name, output)
+        write_export(chosen.export(Evidence(verdict)), chosen.name, output)
     elif json != "-":
         show_verdict(verdict)
     return 0

@@ -29,15 +29,11 @@ class Exporter:
     name: str
     suffix: str
     """With the dot; may have two (``.speedscope.json``)."""
-    make: Callable[[Evidence], Exported]
-    """It must cope with evidence that is a verdict and nothing else."""
+    export: Callable[[Evidence], Exported]
+    """Bytes for formats that are no text. It copes with evidence that is a verdict alone."""
     needs_run: bool = False
     """It shows boots."""
     is_text: bool = True
-
-    def export(self, subject: Verdict | Evidence) -> Exported:
-        """Text, or bytes for formats that are no text."""
-        return self.make(subject if isinstance(subject, Evidence) else Evidence(subject))
 
 
 def exporters(more: Iterable[ModuleType] = ()) -> dict[str, Exporter]:
