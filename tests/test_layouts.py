@@ -288,7 +288,7 @@ def test_what_the_file_and_the_command_line_ask_for(tmp_path: Path) -> None:
     measure = apply(Overrides(), experiment).measure
     assert (measure.layouts, measure.calibrate) == (12, True)
     assert apply(Overrides(layouts=7), experiment).measure.layouts == 7
-    assert Overrides.from_json(Overrides(layouts=7).to_json()).layouts == 7
+    assert Overrides(**Overrides(layouts=7).to_json()).layouts == 7
     own = f'{head}[variant.running]\n{suite}[machine]\nkind = "host"\n[layout]\n'
     host = loader.parse(own, "e.toml", tmp_path, words)
     assert host.measure.layouts == 8

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import PlainValidator, TypeAdapter
+from pydantic import PlainValidator
 
 from kdyno.errors import UsageError
 from kdyno.experiment import cross
@@ -476,11 +476,6 @@ class Overrides:
         return {
             name: value for name, value in vars(self).items() if value != getattr(Overrides, name)
         }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Overrides:
-        """The reverse of to_json; unknown keys are ignored."""
-        return TypeAdapter(Overrides).validate_python(data)
 
 
 def options(overrides: Mapping[str, Any]) -> list[str]:

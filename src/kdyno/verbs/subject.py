@@ -21,6 +21,7 @@ from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import Experiment
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, runs_root
+from kdyno.reading.checked import adapter
 from kdyno.store.index import NoSuchRun, resolve
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Note, Run, list_runs, open_run
@@ -56,7 +57,8 @@ def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, 
     suites = load_suites()
     origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
     experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
-    return experiment, suites, Overrides.from_json(manifest.overrides)
+    # Those of a later kdyno may have other keys, which are ignored.
+    return experiment, suites, adapter(Overrides).validate_python(manifest.overrides)
 
 
 def overrides_of(extent: Extent, **more: Any) -> Overrides:
