@@ -29,8 +29,6 @@ class Boot:
     started_at: str
     """UTC, ISO 8601."""
     ok: bool
-    reason: str
-    """Why it failed; empty when it did not."""
     disturbed: tuple[str, ...]
     """Kinds of disturbance: ``steal``, ``neighbour`` … Such a boot counts all the same."""
 
@@ -141,7 +139,6 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
             variant=record.variant,
             started_at=record.job.started_at,
             ok=record.ok,
-            reason="" if record.ok else record.host.reason or "unknown",
             disturbed=tuple(dict.fromkeys(flag.kind for flag in record.host.flags)),
         )
         boots.append(boot)
