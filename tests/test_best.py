@@ -6,10 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from vocabularies import knowing
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import variant
-from kdyno.experiment.model import Variant, Vocabulary
+from kdyno.experiment.model import Variant
 from kdyno.kernels.cpu import Cpu
 from kdyno.kernels.routines.routine import (
     BENCHES,
@@ -147,7 +148,7 @@ def test_an_experiment_gets_the_routine_and_the_reason(tmp_path: Path) -> None:
         return f"{function}-of-{arch}", f"row {function}"
 
     functions = {"memcpy": ("fsrm",), "memset": ("sse",), "clear_page": ()}
-    expected = Vocabulary(routines=functions, best=words)
+    expected = knowing(routines=functions, best=words)
 
     def with_keys(**keys: object) -> Variant:
         return variant("b", {"source": "path:src", **keys}, "-k", tmp_path, expected)

@@ -15,6 +15,7 @@ import pytest
 from held import held
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from vocabularies import knowing
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import Overrides, apply, load, parse, variant
@@ -42,7 +43,7 @@ from kdyno.suites.job import cases_of, jobs_of
 from kdyno.verbs.subject import consent
 
 DATA = Path(__file__).parent / "data" / "experiments"
-VOCABULARY = Vocabulary(
+VOCABULARY = knowing(
     suites={"unixbench": ("pipe", "context1", "fscopy-256", "fscopy-1024"), "simd": ("fill",)},
     routines={"memcpy": ("avx512", "fsrm")},
     fragment_dirs=(DATA / "fragments",),
@@ -91,7 +92,7 @@ def test_a_check_of_sources_from_outside_is_shown_at_the_key() -> None:
     def refuse(source: str) -> None:
         raise UsageError(f"no mirror for {source}")
 
-    vocabulary = Vocabulary(suites=VOCABULARY.suites, check_source=refuse)
+    vocabulary = knowing(suites=VOCABULARY.suites, check_source=refuse)
     with pytest.raises(UsageError, match=r"x:4: kernel\.source: no mirror for debian:linux-"):
         parse((DATA / "minimal.toml").read_text(), "x", DATA, vocabulary)
 
@@ -254,7 +255,7 @@ def test_a_kernel_of_its_own_is_what_an_experiment_makes_of_the_same_keys() -> N
         variant("stock", {**keys, "config": ["bensh"]}, "x", DATA, VOCABULARY)
 
 
-ROUTINES = Vocabulary(
+ROUTINES = knowing(
     suites=VOCABULARY.suites,
     routines={"memcpy": ("fsrm", "avx2"), "memset": ("sse", "avx2"), "copy_page": ("sse",)},
     runs_here=lambda _function, name: "avx2" not in name,

@@ -15,9 +15,10 @@ import pytest
 from fake_run import asking
 from on_screen import text
 from test_experiment import DATA
+from vocabularies import knowing
 
 from kdyno.experiment.loader import parse
-from kdyno.experiment.model import Experiment, Vocabulary
+from kdyno.experiment.model import Experiment
 from kdyno.judge.factors import Cell, Contrast, Cross, Row, rows_of
 from kdyno.judge.judging import family_of
 from kdyno.judge.pairs import Pair
@@ -30,7 +31,7 @@ from kdyno.store.verdict import FactorTable, Verdict
 from kdyno.suites.catalogue import Case, Suite
 from kdyno.suites.job import cases_of
 
-WORDS = Vocabulary(
+WORDS = knowing(
     suites={"build": ("whole", "lib"), "unixbench": ("pipe", "fscopy-256", "fscopy-4096")},
     settings={"build": {"whole": ("jobs",), "lib": ("jobs",)}},
     fragment_dirs=(DATA / "fragments",),

@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 from test_qemu import request, words
+from vocabularies import knowing
 
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse
-from kdyno.experiment.model import Experiment, Variant, Vocabulary
+from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels import scheduler
 from kdyno.kernels.config import Wish
 from kdyno.kernels.image import Image
@@ -28,7 +29,7 @@ from kdyno.measure.builder import Recipes, changed
 from kdyno.suites.protocol import Transcript
 
 MACHINES = {"uml": ("um", "um32"), "qemu": ("x86_64", "i386"), "host": ()}
-WORDS = Vocabulary(suites={"unixbench": ("pipe",)}, schedulers=("4bsd", "ule"), machines=MACHINES)
+WORDS = knowing(suites={"unixbench": ("pipe",)}, schedulers=("4bsd", "ule"), machines=MACHINES)
 
 
 def parsed(tmp_path: Path, tables: str, kind: str = "qemu") -> list[Variant]:

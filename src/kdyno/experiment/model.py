@@ -82,41 +82,35 @@ _GIT_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/:]+@[^/:]+:.|-|.*::")
 _SCHEDULER = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 
-def _no_best(function: str, _arch: str) -> tuple[str, str]:
-    raise UsageError(f"no table says which {function} is best")
-
-
 @dataclass(frozen=True)
 class Vocabulary:
     """What exists in this installation of kdyno."""
 
-    suites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    suites: Mapping[str, tuple[str, ...]]
     """Suite → its cases, in the suite's order."""
-    settings: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, tuple[str, ...]]]
     """Suite → case → the ``{name}``s that its arguments leave to a factor."""
-    routines: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"memcpy": ()})
+    routines: Mapping[str, tuple[str, ...]]
     """Function → names of its routines."""
-    schedulers: tuple[str, ...] = ()
+    schedulers: tuple[str, ...]
     """Names of schedulers beside the kernel's own."""
-    runs_here: Callable[[str, str], bool] = lambda _function, _routine: True
+    runs_here: Callable[[str, str], bool]
     """(function, routine) → whether this machine's CPU can run it."""
-    best: Callable[[str, str], tuple[str, str]] = _no_best
+    best: Callable[[str, str], tuple[str, str]]
     """(function, architecture) → the routine that is best on this machine's CPU, and why;
     UsageError where there is none."""
-    fragment_dirs: tuple[Path, ...] = ()
+    fragment_dirs: tuple[Path, ...]
     """Where ``NAME.config`` is looked up after the experiment's own folder."""
-    patch_dirs: tuple[Path, ...] = ()
+    patch_dirs: tuple[Path, ...]
     """Where a patch is looked up after the experiment's own folder."""
-    machines: Mapping[str, tuple[str, ...]] = field(
-        default_factory=lambda: {DEFAULT_KIND: ("um", "um32")}
-    )
+    machines: Mapping[str, tuple[str, ...]]
     """Kind of machine → architectures that it boots, its default first. None: it boots nothing,
     and its one variant is the kernel that runs."""
-    check_source: Callable[[str], object] = lambda _source: None
+    check_source: Callable[[str], object]
     """Called with each source, paths resolved; raises UsageError for one that cannot be."""
-    check_image: Callable[[str], object] = lambda _image: None
+    check_image: Callable[[str], object]
     """So with each image."""
-    no_images: Mapping[str, str] = field(default_factory=dict)
+    no_images: Mapping[str, str]
     """Kind of machine → why it boots no kernel that is built already."""
 
     @property
