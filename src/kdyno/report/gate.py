@@ -36,18 +36,16 @@ class Rule:
     targets: tuple[str, ...] = ()
     """Each a suite, a case, suite/case, or a factor."""
 
-    def names(self, effect: Effect | FactorEffect) -> bool:
-        names = {effect.suite, effect.case, f"{effect.suite}/{effect.case}"}
-        if isinstance(effect, FactorEffect):
-            names.add(effect.factor)
-        return not names.isdisjoint(self.targets)
-
     def watches(self, row: Effect | FactorEffect, verdict: Verdict) -> bool:
         """A control counts only where it is named, the baseline's own copy never."""
-        named = self.names(row)
         if isinstance(row, Effect) and row.variant == verdict.copy_of_baseline:
             return False
-        return named or not (self.targets or (isinstance(row, Effect) and row.control))
+        if not self.targets:
+            return not (isinstance(row, Effect) and row.control)
+        names = {row.suite, row.case, f"{row.suite}/{row.case}"}
+        if isinstance(row, FactorEffect):
+            names.add(row.factor)
+        return not names.isdisjoint(self.targets)
 
     def status(self, row: Effect | FactorEffect, verdict: Verdict) -> int:
         """What is slower inside the noise floor is undecided."""
