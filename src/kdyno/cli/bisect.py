@@ -44,8 +44,6 @@ from kdyno.verbs.watching import Building, executed
 
 @dataclass(frozen=True)
 class Request(Bundle):
-    """What is searched for, and where."""
-
     experiment: ExperimentFile = None
     source: str | None = option(
         "--source SOURCE",

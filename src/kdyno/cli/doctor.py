@@ -128,8 +128,6 @@ def _box(name: str, json: str | None) -> int:
 
 @dataclass(frozen=True)
 class Precision:
-    """What is to be expected of a case."""
-
     case: str
     groups: int
     half_width: float | None
@@ -203,8 +201,6 @@ NO_LOCKS = (
 
 
 class Node(FromTool):
-    """What a node sees."""
-
     node: str
     cpu_model: str
     cpus: int

@@ -72,7 +72,6 @@ class Deferred(TyperCommand):
 
     @cached_property
     def real(self) -> Any:
-        """The command itself."""
         verbs = import_module(f"kdyno.{self._module}").VERBS
         if self.name in verbs:
             return _command(self.name, verbs[self.name])

@@ -101,7 +101,6 @@ def _finished(runs: Path, text: str, overrides: Mapping[str, object]) -> tuple[s
 
 
 def table(rows: Sequence[Row]) -> Grid:
-    """A row per commit, a column per effect."""
     verdicts = [verdict for _, _, verdict in rows if verdict is not None]
     effects = [effect for verdict in verdicts for effect in verdict.effects]
     keys = dict.fromkeys((effect.variant, effect.case) for effect in effects)

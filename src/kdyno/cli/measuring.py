@@ -50,7 +50,6 @@ _end = deferred("kdyno.cli.outcome:end")
 
 
 def run(request: Request, extent: Extent, working: Working) -> int:
-    """The exit status of `kdyno run`."""
     names = ("calibrate", "interleave", "metric", "exact_boots", "layouts")
     overrides = overrides_of(
         extent,
@@ -87,7 +86,6 @@ def run(request: Request, extent: Extent, working: Working) -> int:
 
 
 def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
-    """The exit status of `kdyno try`."""
     options = options_of(working, overrides_of(extent))
     of_command_line(
         attempt.machine, "a command is tried in several kernels, and for that there are"

@@ -36,7 +36,6 @@ from kdyno.verbs.watching import site_line
 
 
 def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
-    """The exporters."""
     return list(exporters(labs.reports()))
 
 

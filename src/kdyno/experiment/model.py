@@ -168,7 +168,6 @@ def _entry(text: str) -> str:
 
 
 def word(value: str, allowed: Collection[str]) -> str:
-    """A text that is one of ``allowed``."""
     if value not in allowed:
         raise wrong((), f"{quoted(value)} is not known", value, allowed)
     return value
@@ -525,8 +524,6 @@ class Layer(Closed):
 
 @dataclass(frozen=True)
 class VariantLayer(Layer):
-    """[variant.NAME]."""
-
     cpus: Annotated[int, whole(1, 1024)] | None = None
     programs: Annotated[Text, _of(PROGRAMS)] | None = None
 
@@ -601,9 +598,7 @@ class Measure(Closed):
     seed: Annotated[int, whole(0, (1 << 63) - 1)] | None = None
     calibrate: StrictBool = False
     interleave: Annotated[Text, _of(INTERLEAVES)] = "auto"
-    """How the variants of a block alternate."""
     metric: Annotated[Text, _of(METRICS)] = "time"
-    """What is compared."""
     exact_boots: Annotated[int, whole(1, MOST_EXACT_BOOTS)] = 3
     """Boots of each kernel after which counts that agree are exact."""
     insist: StrictBool = False
@@ -779,8 +774,6 @@ def _listed(value: object) -> object:
 
 @dataclass(frozen=True)
 class File(Closed):
-    """The whole file."""
-
     name: Name = ""
     question: Annotated[str, AfterValidator(_question)] = ""
     baseline: Text | None = None
@@ -859,8 +852,6 @@ class Variant:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What the whole file means."""
-
     name: str
     question: str
     baseline: str

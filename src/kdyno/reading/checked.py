@@ -264,7 +264,6 @@ def tables_of(model: type) -> dict[str, tuple[str, ...]]:
 
 @cache
 def _fields(model: type) -> dict[str, Any]:
-    """Key → annotation."""
     if issubclass(model, BaseModel):
         return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
     if not dataclasses.is_dataclass(model):

@@ -247,7 +247,6 @@ def junit(verdict: Verdict) -> str:
 
 
 def junit_xml(name: str, suites: Sequence[TestSuite]) -> str:
-    """The one writer of JUnit XML."""
     root = xml.Element("testsuites", name=plain.name(name))
     totals = dict.fromkeys(("tests", *_COUNTED.values()), 0) if suites else {}
     for suite in suites:

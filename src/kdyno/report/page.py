@@ -300,7 +300,6 @@ def boots_section(evidence: Evidence) -> Html | None:
 
 
 def _arm(variant: str, points: Sequence[Point], unit: str) -> str:
-    """One kernel of a panel in words."""
     middle = figures.quantity(median(point.score for point in points), unit)
     disturbed = sum(bool(point.boot.disturbed) for point in points)
     boots = figures.count(len(points), "boot")
@@ -456,7 +455,6 @@ def options_section(evidence: Evidence) -> Html | None:
 
 
 def again_section(evidence: Evidence) -> Html | None:
-    """The exact commands that do it again."""
     manifest = evidence.manifest
     if manifest is None:
         return None
@@ -474,7 +472,6 @@ def run_command(file: str, overrides: Mapping[str, Any], seed: int | None = None
 
 
 def _table(grid: Callable[[Verdict], Grid | None], legend: str = "") -> Draw:
-    """A section that is one table."""
     return lambda of: _section("one_table", of, grid=grid(of.verdict), legend=legend)
 
 

@@ -47,8 +47,6 @@ _OWN = 100.0
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """A case, a group of cases, or the suite, of a variant."""
-
     variant: str
     name: str
     kind: str
@@ -67,8 +65,6 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """All scores of one variant in one suite."""
-
     suite: str
     variant: str
     baseline: str
@@ -90,7 +86,6 @@ class ScoreTable:
 
     @property
     def grid(self) -> Grid:
-        """A row for each case, group and the suite."""
         return Grid(columns(self.baseline), self.rows)
 
 

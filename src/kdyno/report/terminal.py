@@ -32,7 +32,6 @@ def show(verdict: Verdict, file: TextIO | None = None) -> None:
 
 
 def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
-    """All of the report, from the top to the bottom."""
     width = terminal.used(screen)
     title = Text(plain.name(verdict.experiment), style="bold")
     if verdict.question:

@@ -137,7 +137,6 @@ def _command(value: object) -> bool | tuple[str, ...]:
 
 
 def _table(of: Any) -> PlainValidator:
-    """A table as (key, value) pairs."""
     adapter = TypeAdapter(dict[str, of])
     return PlainValidator(lambda value: tuple(adapter.validate_python(value).items()))
 
@@ -298,7 +297,6 @@ class Suite(Closed):
 
 
 Catalogue = Mapping[str, Suite]
-"""All suites there are, by name."""
 
 
 @cache

@@ -236,7 +236,6 @@ class Reader:
 
     def __init__(self, nonce: str, cases: int) -> None:
         self.transcript = Transcript(cases)
-        """Everything so far."""
         self._nonce = nonce.encode()
         self._lines = 0
         self._line = bytearray()

@@ -33,8 +33,6 @@ _WORDS = ("faster", "slower", "equivalent", "inconclusive", "failed")
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart."""
-
     title: str
     text: str
     """The finding in words, for those who cannot see it."""

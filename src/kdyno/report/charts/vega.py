@@ -76,7 +76,6 @@ def _filled(part: Any, values: Mapping[str, Any]) -> Any:
 
 
 def stack(panels: Sequence[Spec], title: str | Spec = "", spacing_px: int = 8) -> Spec:
-    """Panels below each other."""
     return {"vconcat": list(panels), "spacing": spacing_px, "title": title}
 
 

@@ -31,8 +31,6 @@ _BOLD = ("faster", "slower", "failed")
 
 @dataclass(frozen=True)
 class Cell:
-    """What one item has in one column."""
-
     text: str = ""
     value: Value = None
     """What it is sorted by, and what stands in CSV. None: the text, or nothing was measured."""

@@ -56,8 +56,6 @@ _ANY = Console(file=io.StringIO(), width=WIDEST)
 
 @dataclass(frozen=True)
 class Layout:
-    """How a grid is laid out."""
-
     grid: Grid
     widths: Sequence[int] = ()
     """Of the columns; none: as wide as what is in them. A name that is wider folds."""

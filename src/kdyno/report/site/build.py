@@ -53,8 +53,6 @@ _LOOKS_LIKE_A_RUN = re.compile(r"\d{4}-\d\d-\d\dT\d{4}-")
 
 @dataclass(frozen=True)
 class Built:
-    """What a build did."""
-
     runs: int
     rendered: int
     """Runs that were read and rendered again."""
@@ -174,7 +172,6 @@ class SharedSite:
                 _keep(self._out, page, Kept(joined(self._options, run.digest)))
 
     def build_all(self, progress: Progress) -> Built:
-        """The whole site, every report in it."""
         built = self.build()
         todo = [
             (name, run)

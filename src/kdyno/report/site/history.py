@@ -67,8 +67,6 @@ class Change:
 
 @dataclass(frozen=True)
 class Series:
-    """Points in time order."""
-
     experiment: str
     machine: str
     score: Score
@@ -150,7 +148,6 @@ class Series:
 
     @property
     def text(self) -> str:
-        """The chart in words."""
         first, last = self.marks[0], self.marks[-1]
         parts = [
             f"{plain.short(self.score.case)} of {plain.short(self.score.variant)}, {self.measure}, "
@@ -240,7 +237,6 @@ def overview(series: Sequence[Series], live: bool = False, watches: Sequence[Wat
 
 
 def history_page(series: Sequence[Series], live: bool = False) -> str:
-    """The charts of one experiment's series."""
     plotted = _shown(series)
     choices: dict[str, list[str]] = {
         "variant": list(dict.fromkeys(plain.short(each.score.variant) for each in plotted)),
