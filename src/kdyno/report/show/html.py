@@ -6,14 +6,13 @@ autoescape; here are the environment that they share and what makes markup of te
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from kdyno.report import figures, plain
@@ -54,10 +53,8 @@ def block(text: str, limit: int = 200_000) -> Html:
 
 def data(value: Any, id_: str) -> Html:
     """JSON for the page's script. Nothing in it can end the element or begin a comment."""
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Html(f'<script type="application/json" id="{escape(id_)}">{text}</script>')
+    text = htmlsafe_json_dumps(value, separators=(",", ":"), allow_nan=False)
+    return element('<script type="application/json" id="{}">{}</script>', id_, text)
 
 
 def _clean(text: str) -> str:
