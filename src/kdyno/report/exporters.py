@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as xml
 
+from kdyno import deferred
 from kdyno.errors import ToolError, UsageError
 from kdyno.report import effects, figures, gate, plain, tables
 from kdyno.report.evidence import Evidence
@@ -385,29 +386,15 @@ def _variant_grid(verdict: Verdict, group: Group) -> Grid:
     return Grid(columns, group.effects)
 
 
-def _page(evidence: Evidence) -> str:
-    from kdyno.report.page import page
-
-    return page(evidence)
-
-
-def _picture(format: str) -> Callable[[Evidence], Exported]:
-    def draw(evidence: Evidence) -> Exported:
-        from kdyno.report.charts.panels import picture
-
-        return picture(evidence.verdict, format)
-
-    return draw
-
-
+_picture = deferred("kdyno.report.charts.panels:picture")
 EXPORTERS = (
     Exporter("benchstat", ".bench", benchstat, needs_run=True),
     Exporter("csv", ".csv", csv),
-    Exporter("html", ".html", _page, needs_run=True),
+    Exporter("html", ".html", deferred("kdyno.report.page:page"), needs_run=True),
     Exporter("json", ".json", lambda evidence: evidence.verdict.to_json() + "\n"),
     Exporter("junit", ".xml", lambda evidence: junit(evidence.verdict)),
     Exporter("markdown", ".md", lambda evidence: markdown(evidence.verdict)),
     Exporter("parquet", ".parquet", parquet, needs_run=True, is_text=False),
-    Exporter("png", ".png", _picture("png"), is_text=False),
-    Exporter("svg", ".svg", _picture("svg")),
+    Exporter("png", ".png", lambda evidence: _picture(evidence.verdict, "png"), is_text=False),
+    Exporter("svg", ".svg", lambda evidence: _picture(evidence.verdict, "svg")),
 )
