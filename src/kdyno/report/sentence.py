@@ -12,6 +12,7 @@ from kdyno.judge.comparing import RULE
 from kdyno.report import figures, plain, tables
 from kdyno.report.effects import effect as in_percent
 from kdyno.report.groups import Group, geometric_mean, groups
+from kdyno.report.tables import listed
 from kdyno.store.manifest import Manifest
 from kdyno.store.verdict import Effect, Verdict
 from kdyno.suites.catalogue import UNIT
@@ -113,7 +114,7 @@ class _Answer:
             together: dict[str, list[str]] = {}
             for group in settled:
                 together.setdefault(self.clause(group), []).append(plain.short(group.variant))
-            parts += [f"{_list(who)} {_are(len(who))} {words}" for words, who in together.items()]
+            parts += [f"{listed(who)} {_are(len(who))} {words}" for words, who in together.items()]
         parts += self.open(tested) if settled else self.all_open(tested)
         for variant, reason in failed.items():
             left = " before it was done" if variant in begun else ""
@@ -164,7 +165,7 @@ class _Answer:
             return [f"{who}{self.case(effects[0])} is undecided{_blocks_needed(effects)}"]
         number = sum(len(group.tested) for group in tested)
         entire = [group.variant for group in tested if all(map(_is_open, group.tested))]
-        names = _list(_short(list(map(plain.short, entire))))
+        names = listed(_short(list(map(plain.short, entire))))
         among = f", among them all of {names}" if entire else ""
         needed = _blocks_needed(effects)
         return [f"{len(effects)} of {number} effects are undecided{among}{needed}"]
@@ -174,7 +175,7 @@ class _Answer:
         effects = [effect for group in tested for effect in group.tested]
         if not effects:
             return []
-        who = _list(_short([plain.short(group.variant) for group in tested]))
+        who = listed(_short([plain.short(group.variant) for group in tested]))
         text = f"{who} {_are(len(tested))} undecided against {self.baseline}"
         if all(effect.ci is None for effect in effects) and self.verdict.rule != RULE:
             blocks = max(effect.blocks for effect in effects)
@@ -194,7 +195,7 @@ class _Answer:
         if len(members) > _SHOWN_CASES:
             return f"{place} ({in_percent(max(members, key=_distance)).text} at most)"
         ratios = [f"{self.case(effect)} ({in_percent(effect).text})" for effect in members]
-        return f"in {_list(ratios)}"
+        return f"in {listed(ratios)}"
 
     def place(self, members: Sequence[Effect], effects: Sequence[Effect]) -> str:
         if len(members) == len(effects) == 2:
@@ -202,7 +203,7 @@ class _Answer:
         if len(members) == len(effects) > 1:
             return f"in all {len(effects)} cases"
         if len(members) <= _SHOWN_CASES:
-            return f"in {_list(list(map(self.case, members)))}"
+            return f"in {listed(list(map(self.case, members)))}"
         return f"in {len(members)} of {len(effects)} cases"
 
     def sizes(self, members: Sequence[Effect], effects: Sequence[Effect]) -> str:
@@ -210,14 +211,14 @@ class _Answer:
         low, high = ordered[0], ordered[-1]
         floor = ""
         if inside := [effect for effect in members if effect.inside_noise_floor]:
-            names = _list(_short(list(map(self.case, inside))))
+            names = listed(_short(list(map(self.case, inside))))
             which = "" if len(inside) == len(members) else f"{names} "
             floor = f" ({which}inside the noise floor)"
         if len(members) == 1:
             return f"in {self.case(low)} {_by(low)}{self.interval(low)}{floor}"
         if len(members) <= _SHOWN_CASES and len(members) < len(effects):
             changes = [f"{self.case(effect)} {_by(effect)}" for effect in reversed(ordered)]
-            return f"in {_list(changes)}{floor}"
+            return f"in {listed(changes)}{floor}"
         place = self.place(members, effects)
         kinds = {(each.better, each.unit if each.better == "lower" else "") for each in members}
         if len(kinds) > 1:
@@ -320,7 +321,7 @@ class _Answer:
         ]
         return [
             "caution: cases that do not depend on the kernel moved too "
-            f"({_list(_short(names))}), so the machine or the code's layout may be the cause"
+            f"({listed(_short(names))}), so the machine or the code's layout may be the cause"
         ]
 
     def case(self, effect: Effect) -> str:
@@ -388,6 +389,3 @@ def _short(texts: Sequence[str]) -> list[str]:
     if len(texts) <= _SHOWN_CASES + 1:
         return list(texts)
     return [*texts[:_SHOWN_CASES], f"{len(texts) - _SHOWN_CASES} more"]
-
-
-_list = tables.listed
