@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 
 from kdyno.errors import KdynoError
@@ -129,16 +129,11 @@ def _summary(
         baseline=text(facts.baseline),
         machine=text(f"{kind} on {', '.join(parts)}"),
         machine_key=sha256(repr((machine, guest)).encode("utf-8", "replace")).hexdigest()[:12],
-        kernels={text(each.variant): _clean(each) for each in kernels},
+        kernels={text(each.variant): Kernel(*map(text, astuple(each))) for each in kernels},
         counts=facts.counts,
         scores=tuple(map(_safe, scores)),
         has_report=facts.judged,
     )
-
-
-def _clean(kernel: Kernel) -> Kernel:
-    names = map(plain.sentence, (kernel.variant, kernel.version, kernel.source, kernel.digest))
-    return Kernel(*names)
 
 
 def _safe(score: Score) -> Score:
