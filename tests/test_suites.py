@@ -32,6 +32,7 @@ from kdyno.suites.score import (
     MOST,
     Index,
     NoFigure,
+    also,
     case_index,
     group_scores,
     read,
@@ -286,10 +287,10 @@ def test_an_experiment_selects_its_cases() -> None:
 
 
 def test_the_figure_is_read(case: Case) -> None:
-    reading = read(case, "Running\nTime: 1.25\nmean 3.5 ms\n")
-    assert (reading.value, reading.also) == (1.25, {"mean_ms": 3.5})
-    assert read(replace(case, scale=1000.0), "Time: 1.25e-3").value == 1.25
-    assert read(case, "Time: 2").also == {}
+    output = "Running\nTime: 1.25\nmean 3.5 ms\n"
+    assert (read(case, output), also(case, output)) == (1.25, {"mean_ms": 3.5})
+    assert read(replace(case, scale=1000.0), "Time: 1.25e-3") == 1.25
+    assert also(case, "Time: 2") == {}
 
 
 @pytest.mark.parametrize(
@@ -324,7 +325,7 @@ def test_what_is_no_figure_is_shown(case: Case, output: str, words: list[str]) -
 def test_no_output_breaks_the_reading(text: str) -> None:
     case = Case("s", "c", "h", "s", "lower", "run", figure=r"(\S+)", command=("p",))
     with suppress(NoFigure):
-        assert 1 / MOST <= read(case, text).value <= MOST
+        assert 1 / MOST <= read(case, text) <= MOST
 
 
 STRESS = """\
@@ -352,7 +353,7 @@ stress-ng: metrc: [1] pipe                 277.03 MB per sec pipe write rate
     ],
 )
 def test_recorded_output_of_programs(suite: str, name: str, output: str, value: float) -> None:
-    assert read(SUITES[suite].case(name), output).value == value
+    assert read(SUITES[suite].case(name), output) == value
 
 
 def test_a_missing_program_is_a_skip_with_what_installs_it(case: Case, tmp_path: Path) -> None:

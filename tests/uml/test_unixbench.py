@@ -56,9 +56,7 @@ def scores(outcome: Outcome, cases: tuple[Case, ...]) -> dict[str, float]:
             continue
         assert isinstance(message, Sample), (case.name, message)
         output = message.extra.get("stdout", "")
-        results[case.name] = (
-            read(case, output).value if case.figure else score_of(case, message.reps)
-        )
+        results[case.name] = read(case, output) if case.figure else score_of(case, message.reps)
     return results
 
 

@@ -93,11 +93,9 @@ def _sample(
     try:
         if case.figure is None or isinstance(result, record.Done):
             score = score_of(case, reps)
-            extra.update(figure.also(case, output))
         else:
-            reading = figure.read(case, output)
-            score = reading.value
-            extra.update(reading.also)
+            score = figure.read(case, output)
+        extra.update(figure.also(case, output))
     except figure.NoFigure as problem:
         return Sample(suite=case.suite, case=case.name, status="error", text=str(problem))
     return Sample(

@@ -145,14 +145,6 @@ class NoFigure(ValueError):
     """Why what a program printed gives no figure; the text shows what it printed."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """The figure, and the others that the case keeps; those that were not found are left out."""
-
-    value: float
-    also: Mapping[str, float]
-
-
 def number(text: str) -> float:
     """A positive finite number; NoFigure says what it is instead."""
     word = text.strip()
@@ -170,8 +162,8 @@ def number(text: str) -> float:
     return value
 
 
-def read(case: Case, output: str) -> Reading:
-    """The figures in what a program printed to stdout. NoFigure when the main one is not there."""
+def read(case: Case, output: str) -> float:
+    """The figure in what a program printed to stdout. NoFigure when it is not there."""
     assert case.figure is not None
     text = clean(output, 1 << 16).strip()
     printed = f"it printed {text if len(text) <= SHOWN else '… ' + text[-SHOWN:]!r}"
@@ -189,11 +181,11 @@ def read(case: Case, output: str) -> Reading:
         raise NoFigure(f"{problem}: {printed}") from None
     if not 1 / MOST <= value <= MOST:
         raise NoFigure(f"the figure {matches[0]} is out of range")
-    return Reading(value, also(case, output))
+    return value
 
 
 def also(case: Case, output: str) -> dict[str, float]:
-    """The further figures; zero and below are as good as any here."""
+    """The further figures that are found; zero and below are as good as any here."""
     values = {}
     for name, pattern in case.also:
         matches = _matches(pattern, output)
