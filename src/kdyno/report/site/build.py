@@ -23,11 +23,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from kdyno import __version__, whole
 from kdyno.errors import KdynoError, ToolError, UsageError
-from kdyno.reading.checked import values_in
+from kdyno.reading.checked import adapter, values_in
 from kdyno.report.page import page
 from kdyno.report.site.history import experiment_page, history_page, overview, series_of
 from kdyno.report.site.pages import listing
@@ -72,10 +70,6 @@ class Kept:
     summary: Summary | None = None
 
 
-_KEPT = TypeAdapter(Kept)
-_SUMMARY = TypeAdapter(Summary)
-
-
 def build_site(
     runs: Path,
     out: Path,
@@ -111,7 +105,7 @@ def build_site(
         removed = _remove_others(out, {summary.page for summary in summaries})
         summaries += [unreadable(name, "empty", f"there is no {MANIFEST} in it") for name in empty]
         # The state of a run in progress is in its text, so that the next build looks again.
-        texts = {each.page: _SUMMARY.dump_json(each).decode() for each in summaries}
+        texts = {each.page: adapter(Summary).dump_json(each).decode() for each in summaries}
         written = _write_pages(out, summaries, texts, live, options, edition, watches)
         fresh = len(todo)
         return Built(len(there), fresh, len(there) - fresh, removed, written, edition)
@@ -278,13 +272,14 @@ def _report(out: Path, page: str) -> Path:
 def _kept(out: Path, page: str) -> Kept:
     """What the last build kept; without a stamp where there is nothing that can be read."""
     try:
-        return _KEPT.validate_json((out / ".data" / f"{page}.json").read_bytes())
+        kept: Kept = adapter(Kept).validate_json((out / ".data" / f"{page}.json").read_bytes())
+        return kept
     except (OSError, ValueError):
         return Kept("")
 
 
 def _keep(out: Path, page: str, value: Kept) -> None:
-    write(out / ".data" / f"{page}.json", _KEPT.dump_json(value).decode())
+    write(out / ".data" / f"{page}.json", adapter(Kept).dump_json(value).decode())
 
 
 def _remove_others(out: Path, pages: set[str]) -> int:
