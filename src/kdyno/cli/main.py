@@ -28,9 +28,6 @@ from kdyno.verbs.options import flat, option
 from kdyno.verbs.output import lose_output, say, show
 from kdyno.whole import NO_SPACE, no_space
 
-INTERRUPTED = Interrupted.exit_status
-
-
 VERBS = {
     "doctor": ("cli.doctor", "Show what this machine, or nodes of a cluster, lack."),
     "list": ("cli.listing", "List what can be measured, and what was measured."),
@@ -230,7 +227,7 @@ def _interrupted() -> int:
     # One that came while exec() ran, as for a dataclass of a module that was being imported, is
     # still unhandled to `python -m`, which would end by the signal, until code is run again.
     exec("")
-    return INTERRUPTED
+    return Interrupted.exit_status
 
 
 def main() -> int:
@@ -240,7 +237,7 @@ def main() -> int:
     try:
         status = command()(prog_name="kdyno", standalone_mode=False)
         sys.stdout.flush()
-        if status == INTERRUPTED:  # typer's own answer to Ctrl-C, without a word
+        if status == Interrupted.exit_status:  # typer's own answer to Ctrl-C, without a word
             return _interrupted()
         return int(status or 0)
     except typer.TyperException as problem:
