@@ -16,6 +16,7 @@ from kdyno.experiment import loader
 from kdyno.experiment.loader import Overrides, apply
 from kdyno.experiment.model import Experiment
 from kdyno.machines.kinds import of_command_line
+from kdyno.measure.commands import Trial, experiment_text, option_of
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
@@ -41,9 +42,6 @@ _go_on_in_jobs = deferred("kdyno.cli.jobs:go_on")
 _is_in_jobs = deferred("kdyno.cli.jobs:is_in_jobs")
 _check_jobs = deferred("kdyno.cli.jobs:check")
 _each_commit = deferred("kdyno.cli.matrix:each")
-_trial = deferred("kdyno.measure.commands:Trial")
-_text_of = deferred("kdyno.measure.commands:experiment_text")
-_option_of = deferred("kdyno.measure.commands:option_of")
 _examined = deferred("kdyno.cli.build:examined")
 _check_wishes = deferred("kdyno.cli.outcome:check")
 _end = deferred("kdyno.cli.outcome:end")
@@ -91,15 +89,15 @@ def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
         attempt.machine, "a command is tried in several kernels, and for that there are"
     )
     names = ("source", "figure", "unit", "better", "cpus", "memory", "machine")
-    trial = _trial(
+    trial = Trial(
         kernels=tuple(attempt.kernel or ()),
         command=tuple(attempt.command),
         metric=attempt.metric or "time",
         **{name: getattr(attempt, name) for name in names},
     )
     suites = load_suites()
-    text = _text_of(trial, Path.cwd())
-    experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites), _option_of)
+    text = experiment_text(trial, Path.cwd())
+    experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites), option_of)
     return measured(experiment, suites, options, Request(push=attempt.push), working.json)
 
 
