@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -52,7 +52,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-class Building:
+class Building(AbstractContextManager["Building"]):
     """Fetching and building, one line."""
 
     def __init__(self) -> None:
@@ -83,9 +83,6 @@ class Building:
 
     def end(self) -> None:
         self._line.end()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_problem: object) -> None:
         self.end()
