@@ -256,6 +256,7 @@ def test_a_kernel_that_is_none_is_reported_in_qemus_words(tmp_path: Path) -> Non
     broken = tmp_path / "linux"
     broken.write_bytes(Path("/bin/true").read_bytes())  # an ELF file, but no kernel
     broken.chmod(0o644)
+    (tmp_path / "config").touch()
     tmp_path.chmod(0o755)
     image = Image("x", tmp_path, "x86_64", 64, "7.3", {})
     assert failure(booted(image, sandboxed=False)) == "emulator"
