@@ -253,8 +253,7 @@ class Watcher:
             if (place / STATE).is_file():
                 state = load_search(place)
             else:
-                points = ranges.commits(self.repository, alarm.good, alarm.bad)
-                state = Found(self._question(alarm), Range(points, "commit"))
+                state = Found(self._question(alarm), self._range(alarm))
             state = self.search(place, state)
         except (UsageError, BuildError) as problem:
             note = str(problem)
@@ -305,6 +304,9 @@ class Watcher:
             author=of.author,
             among=step.high - step.low,
         )
+
+    def _range(self, alarm: Alarm) -> Range:
+        return Range(ranges.commits(self.repository, alarm.good, alarm.bad), "commit")
 
     def _question(self, alarm: Alarm) -> Question:
         return Question(
