@@ -28,7 +28,8 @@ mount -t proc proc proc
 mount -t sysfs -o ro sysfs sys
 mount -t tmpfs -o mode=755 run run
 mount -t tmpfs -o mode=755 dev dev
-for name in null zero full random urandom tty; do
+for name in null zero full random urandom tty fuse; do
+    [ -e "/dev/$name" ] || continue
     : >"dev/$name"
     mount --bind "/dev/$name" "dev/$name"
 done
