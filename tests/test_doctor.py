@@ -33,26 +33,27 @@ SUITE_NEEDS = [need for need in NEEDS if need.suite]
 
 
 @pytest.mark.parametrize(
-    ("own", "like", "name"),
+    ("text", "name"),
     [
-        ("debian", "", "debian"),
-        ("ubuntu", "debian", "ubuntu"),
-        ("linuxmint", "ubuntu debian", "ubuntu"),
-        ("raspbian", "debian", "debian"),
-        ("fedora", "", "fedora"),
-        ("rhel", "fedora", "fedora"),
-        ("rocky", "rhel centos fedora", "fedora"),
-        ("arch", "", "arch"),
-        ("manjaro", "arch", "arch"),
-        ("opensuse-leap", "suse opensuse", "suse"),
-        ("opensuse-tumbleweed", "opensuse suse", "suse"),
-        ("alpine", "", "alpine"),
-        ("plan9", "unix", None),
-        ("linux", "", None),
+        ('PRETTY_NAME="Debian GNU/Linux 12"\nVERSION_ID="12"\nID=debian\nURL="x"\n', "debian"),
+        ('NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\n', "ubuntu"),
+        ('ID=linuxmint\nID_LIKE="ubuntu debian"\n', "ubuntu"),
+        ("ID=raspbian\nID_LIKE=debian\n", "debian"),
+        ('NAME="Fedora Linux"\nID=fedora\n', "fedora"),
+        ('ID="rhel"\nID_LIKE="fedora"\n', "fedora"),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', "fedora"),
+        ("ID=arch\n", "arch"),
+        ("NAME='Manjaro Linux'\nID=manjaro\nID_LIKE=arch\n", "arch"),
+        ('ID="opensuse-leap"\nID_LIKE="suse opensuse"\n', "suse"),
+        ('ID="opensuse-tumbleweed"\nID_LIKE="opensuse suse"\n', "suse"),
+        ("ID='alpine'\n", "alpine"),
+        ("# ID=debian\n\nID=plan9\nID_LIKE=unix\n", None),
+        ("=x\nnothing\n", None),
+        ("", None),
     ],
 )
-def test_families_of_distributions(own: str, like: str, name: str | None) -> None:
-    assert family({"ID": own, **({"ID_LIKE": like} if like else {})}) == name
+def test_families_of_distributions(text: str, name: str | None) -> None:
+    assert family(text) == name
 
 
 def findings(*missing: str) -> tuple[Finding, ...]:

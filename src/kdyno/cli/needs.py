@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import shlex
 import shutil
 import tomllib
@@ -137,17 +136,21 @@ def examine() -> tuple[Finding, ...]:
     return tuple((need, need.missing()) for need in NEEDS)
 
 
-def family(release: Mapping[str, str]) -> str | None:
-    """Family of the distribution that os-release names; None for an unknown one."""
-    words = " ".join(release.get(key, "") for key in ("ID", "ID_LIKE")).split()
+def family(os_release: str) -> str | None:
+    """Family of the distribution that /etc/os-release text names; None for an unknown one."""
+    values = dict(
+        line.split("=", 1) for line in os_release.splitlines() if "=" in line and line[0] != "#"
+    )
+    words = " ".join(values.get(key, "").strip("\"' ") for key in ("ID", "ID_LIKE")).split()
     aliases = {"rhel": "fedora", "centos": "fedora", "opensuse": "suse"}
     return next((name for word in words if (name := aliases.get(word, word)) in INSTALL), None)
 
 
 def this_family() -> str | None:
+    """Family of this machine's distribution."""
     try:
-        return family(platform.freedesktop_os_release())
-    except (OSError, UnicodeDecodeError):
+        return family(Path("/etc/os-release").read_text(encoding="utf-8", errors="replace"))
+    except OSError:
         return None
 
 
