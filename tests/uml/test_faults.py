@@ -164,6 +164,9 @@ def test_an_ordinary_user_boots_in_the_sandbox(stock: Image, tmp_path: Path) -> 
     kernel = shutil.copy(stock.kernel, tmp_path / "linux")
     program = shutil.copy(guest_program(cache_root(), 64), tmp_path / "guest")
     folder_for_all(tmp_path)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    os.chown(cache, 65534, 65534)
     code = (
         "import sys; sys.path.insert(0, sys.argv[3])\n"
         "from pathlib import Path\n"
@@ -186,6 +189,6 @@ def test_an_ordinary_user_boots_in_the_sandbox(stock: Image, tmp_path: Path) -> 
         capture_output=True,
         text=True,
         timeout=60,
-        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"},
+        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "KDYNO_CACHE": str(cache)},
     )
     assert done.stdout.split()[:1] == ["ok"], done.stdout + done.stderr
