@@ -16,13 +16,16 @@ from test_bisect import a_state, difference
 
 from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
-from kdyno.bisect.search import Measured, Same, Unusable
-from kdyno.bisect.session import Session, State, Step, Verification, git_log
+from kdyno.bisect.search import Measured, Same, Search, Span, Unusable
+from kdyno.bisect.session import Question, Session, State, Step, Verification, git_log
 from kdyno.cli import bisect
-from kdyno.errors import UsageError
+from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.model import Experiment
 from kdyno.kernels.build import BuildProgress
 from kdyno.measure.execution import Options
 from kdyno.store.run import Run
+from kdyno.store.verdict import Effect, Verdict
+from kdyno.suites import catalogue
 
 
 def scripted(folder: Path, *steps: str) -> Path:
@@ -134,9 +137,116 @@ def test_a_search_inside_a_merge_is_resumed_with_the_one_around_it(
     monkeypatch.setattr(Session, "run", run)
     words = ["--source", f"git:{place}", "--good", "main~2", "--bad", "main", "--runs", tmp_path]
     done = kdyno("bisect", *words, "--case", "unixbench/pipe")
-    (name,) = (file.parent.name for file in tmp_path.glob("*/bisect.json"))
-    assert f"`kdyno bisect --resume {name} --runs {tmp_path}` goes on" in done.err
+    (folder,) = (file.parent for file in tmp_path.glob("*/bisect.json"))
+    assert f"`kdyno bisect --resume {folder}` tries again" in done.err
     assert "does not decide: ±" in done.err and "inside-" not in done.err.partition("does not")[2]
+    # The merge is an answer, and verified.
+    assert done.status == 0 and "  merge" in (folder / session.ANSWER).read_text()
+
+
+BASE = {
+    "kernel": {"source": "debian:linux-source-7.3"},
+    "suite": [{"name": "unixbench", "cases": ["pipe"]}],
+}
+
+
+def verifying(
+    place: Path, range_: tuple[Point, ...], folder: Path, judged: Verdict, seen: list[Experiment]
+) -> Session:
+    """A search whose one step, the last point against the first, is to be verified."""
+
+    def execute(experiment: Experiment, *_: object) -> tuple[Run, Verdict]:
+        seen.append(experiment)
+        return Run(folder / "a-run"), judged
+
+    (folder / "search").mkdir()
+    question = Question("unixbench", "pipe", BASE, str(place), min_effect=0.0025)
+    state = State(question, Range(range_, "commit"), difference(-0.01), "ends")
+    suites, options = catalogue.load(), Options(folder / "cache", folder / "runs")
+    return Session(folder / "search", state, suites, options, execute, lambda _text: None)
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_a_merge_of_the_good_end_is_verified_against_that(tmp_path: Path) -> None:
+    """Its first parent has the branch's own commits, and nothing of what the range begins with."""
+    steps = ("base", "$checkout -q -b topic", "topic 1", "$checkout -q main", "release")
+    more = ("$checkout -q topic", "$merge -q -m into main", "topic 2")
+    place = scripted(tmp_path / "linux", *steps, *more)
+    line, seen = points.commits(place, "main", "topic"), list[Experiment]()
+    assert [point.title for point in line] == ["release", "into", "topic 2"]
+    judged = verdict(effect("pipe", "slower", 0.99, variant=line[1].name))
+    search = verifying(place, line[:2], tmp_path, judged, seen)
+    (check,) = search.run().verified
+    assert (
+        check.holds
+        and check.why_not == f"it merges {line[0].short} into a branch that did not have it"
+    )
+    assert [own.name for own in seen[0].variants] == [line[0].name, line[1].name]
+
+
+@pytest.mark.needs("git", "sandbox")
+def test_a_verification_that_decides_nothing_rejects_nothing(tmp_path: Path) -> None:
+    place = scripted(tmp_path / "linux", "base", "slow")
+    line = points.commits(place, "main~1", "main")
+    judged = verdict(effect("pipe", "inconclusive", 0.99, variant=line[1].name, ci=(0.97, 1.01)))
+    search = verifying(place, line, tmp_path, judged, [])
+    with pytest.raises(UsageError, match="a-run does not decide: ±2"):
+        search.run()
+    assert search.state.verified == () and [own.high for own in search.state.search().steps] == [1]
+
+
+@pytest.mark.parametrize(
+    ("failed", "why"),
+    [
+        (("middle",), "3 boots of middle"),
+        (("middle", "high"), ""),
+        (("low",), ""),
+    ],
+)
+def test_only_what_the_middle_kernel_lacks_is_its_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: tuple[str, ...], why: str
+) -> None:
+    def own(name: str) -> Effect:
+        lacking = next((each for each in ("low", name) if each in failed), "")
+        if not lacking:
+            return effect("pipe", "slower", 0.99, variant=name)
+        none = {"verdict": "failed", "ratio": None, "ci": None, "reason": f"3 boots of {lacking}"}
+        return effect("pipe", "failed", 1.0, variant=name).model_copy(update=none)
+
+    judged = verdict(
+        *map(own, ("middle", "high")), failed={name: f"3 boots of {name}" for name in failed}
+    )
+    monkeypatch.setattr(session, "within", lambda *_: judged)
+    three = tuple(Point(name, name, {}) for name in ("low", "middle", "high"))
+    search = verifying(tmp_path, three, tmp_path, judged, [])
+    if why:
+        outcome = search._outcome(Run(tmp_path / "a-run"), judged, three, 0.001)
+        assert outcome == Unusable(why)
+    else:
+        with pytest.raises(ToolError, match="kernels that had figures before have none"):
+            search._outcome(Run(tmp_path / "a-run"), judged, three, 0.001)
+
+
+def test_a_step_that_is_a_third_of_the_difference_is_not_the_cause() -> None:
+    """Counted, so without noise: the others are smaller than what is looked for."""
+    search = Search(Span(0, 64, difference(0.04)), 0.01)
+    for at, (first, second) in {32: (0.031, 0.009), 16: (0.022, 0.009)}.items():
+        search.record(at, measured(first, second))
+    for at in (8, 4, 6, 5):
+        before = 0.0 if at < 6 and at != 5 else 0.013
+        search.record(at, measured(before, 0.013 - before if at < 8 else 0.009))
+    (step,) = search.steps
+    assert (step.low, step.high) == (4, 5) and not search.certain
+    state = replace(a_state(), steps=())
+    assert "the rest comes in steps of less than" in session.answer(
+        replace(
+            state,
+            ends=difference(-0.04),
+            question=replace(state.question, min_effect=0.01),
+            steps=(Step(2, measured(-0.013, -0.009)), Step(1, measured(-0.013, 0.0))),
+            verified=(Verification(0, 1, "v", difference(-0.013), True),),
+        )
+    )
 
 
 @pytest.mark.needs("git", "sandbox")

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import subprocess
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator, Mapping
@@ -92,6 +94,10 @@ class World:
     """Name of a run → what happens to it."""
     unsure: float = 0.002
     """Half-width of an effect."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Variant → why it has no figure."""
+    lacking: frozenset[str] = frozenset()
+    """Cases that fail in the tip."""
 
     def git(self, *words: str) -> str:
         name = ["-c", "user.name=A", "-c", "user.email=a@localhost"]
@@ -142,8 +148,13 @@ class World:
                 word = "faster" if low > 1 else "slower" if high < 1 else "equivalent"
                 p_value = 1e-5 if word != "equivalent" else 0.6
                 more = {"variant": variant, "ci": (low, high), "blocks": 20, "p_value": p_value}
-                effects.append(effect(case, word, ratio, **more))
-        return Verdict(experiment="x", baseline=baseline, boots={}, effects=tuple(effects))
+                own = effect(case, word, ratio, **more)
+                if self.failed or case in self.lacking:
+                    none = {"verdict": "failed", "ratio": None, "ci": None}
+                    own = own.model_copy(update={**none, "reason": "tip: the case failed"})
+                effects.append(own)
+        more = {"boots": {}, "effects": tuple(effects), "failed": dict(self.failed)}
+        return Verdict(experiment="x", baseline=baseline, **more)
 
     def within(self, _run: Run, against: str, variant: str) -> Verdict:
         reference, *_rest = self.measured[-1]
@@ -278,6 +289,30 @@ def test_who_does_not_listen_is_told_again(world: World) -> None:
     assert len({message["id"] for message in world.messages()}) == 1 and len(world.messages()) == 2
 
 
+def test_what_was_undone_before_it_was_told_is_told(world: World) -> None:
+    world.visit()
+    world.commit("slow", 0.95)
+    (world.folder / "n.toml").write_text(FILE.replace('"sh"', '"./absent"'))
+    done = world.visit("--json", world.folder / "new.json")
+    assert done.status == 10 and "cannot run" in done.err and "called again" in done.err
+    assert len(json.loads((world.folder / "new.json").read_text())["new"]) == 1
+    (world.folder / "n.toml").write_text(FILE)
+    world.commit("undo", 1.0)
+    world.visit()
+    assert [message["title"] for message in world.messages()] == ["slow", "undo"]
+    assert world.messages()[0]["state"] == "fixed" and world.visit().status == 0
+
+
+def test_a_command_that_leaves_a_process_behind_has_taken_the_alarm(world: World) -> None:
+    world.visit()
+    world.commit("slow", 0.95)
+    line = "cat >> told.jsonl; sleep 600 & echo $! > left"
+    (world.folder / "n.toml").write_text(FILE.replace("cat >> told.jsonl; test ! -e deaf", line))
+    assert world.visit().status == 10 and world.visit().status == 0
+    assert len(world.messages()) == 1
+    os.kill(int((world.folder / "left").read_text()), signal.SIGKILL)
+
+
 @pytest.mark.parametrize(("option", "read"), [("--json", json.loads), ("--junit", xml.fromstring)])
 def test_stdout_is_what_a_program_reads_alone(
     world: World, option: str, read: Callable[[str], object]
@@ -317,6 +352,26 @@ def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
     world.commit("docs", 1.0, "docs")
     assert world.visit().status == 0
     assert world.measured[-1] == ("base", "docs") and world.watch().alarms == ()
+
+
+def test_what_has_no_figure_is_an_error_each_time(world: World) -> None:
+    """A reference that boots no more would end the watch in silence."""
+    world.visit()
+    world.commit("docs", 1.0, "docs")
+    world.failed = {"reference": "3 boots failed: panic"}
+    done = world.visit("--junit", "-")
+    assert done.status == 1 and "which it is compared with: 3 boots failed: panic" in done.err
+    assert xml.fromstring(done.out)[0].get("errors") == "2" and world.visit().status == 1
+    world.failed, world.lacking = {}, frozenset({"syscall"})
+    world.commit("slow", 0.95)
+    done = world.visit("--junit", "-")
+    assert done.status == 10 and "unixbench/syscall: tip: the case failed" in done.err
+    suite = xml.fromstring(done.out)[0]
+    assert (suite.get("errors"), suite.get("failures")) == ("1", "1")
+    world.lacking = frozenset()
+    world.commit("slower", 0.9, "more")
+    world.failed = {}
+    assert world.visit().status == 10
 
 
 def test_a_tip_that_cannot_be_confirmed_holds_up_no_later_one(world: World) -> None:
@@ -383,6 +438,20 @@ def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
     assert world.visit().status == 10
     assert world.searched[-1] == ("base", "slow too")
     assert [message["title"] for message in world.messages()] == ["slow", "slow too"]
+
+
+def test_a_difference_without_a_commit_is_told_once_of_a_rebased_branch(world: World) -> None:
+    world.visit()
+    base = world.git("rev-parse", "HEAD")
+    world.fails = {"search": BuildError("its base does not build")}
+    for day in ("one", "two"):
+        world.git("checkout", "-q", "-b", day, base)
+        world.commit(f"mainline {day}", 1.0, f"docs-{day}")
+        world.commit(f"slow {day}", 0.95, "next")
+        world.git("branch", "-q", "-f", "main", day)
+        assert world.visit().status == (10 if day == "one" else 0)
+    (message,) = world.messages()
+    assert message["commit"] == "" and message["note"] == "its base does not build"
 
 
 def test_a_branch_elsewhere_is_fetched_with_its_history(world: World) -> None:

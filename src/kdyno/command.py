@@ -86,6 +86,7 @@ def started(
     stdin: int = subprocess.DEVNULL,
     stdout: int | None = subprocess.PIPE,
     together: bool = False,
+    cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     umask: int = -1,
 ) -> Iterator[Running]:
@@ -99,6 +100,7 @@ def started(
                 stdin=stdin,
                 stdout=log if stdout is None else stdout,
                 stderr=subprocess.STDOUT if together else log,
+                cwd=cwd,
                 env=env,
                 umask=umask,
                 start_new_session=True,

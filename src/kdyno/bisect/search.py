@@ -126,8 +126,12 @@ class Search:
 
     @property
     def certain(self) -> bool:
-        """One step, and nothing that does not fit it."""
-        return len(self.steps) == 1 and not self.spread
+        """One step, and it is all of the difference of the ends but for less than a step."""
+        if len(self.steps) != 1 or self.spread:
+            return False
+        step, ends = self.steps[0].difference, self.ends.difference
+        rest = abs(math.log(ends.ratio / step.ratio))
+        return rest < self.least + step.half_width + ends.half_width
 
     def candidates(self, span: Span) -> list[int]:
         """Points inside a range that may have a figure, and are worth a try."""

@@ -382,7 +382,10 @@ class Session:
             return _Three(three, experiment, str(problem))
         if all(point.name in built.images for point in three):
             return _Three(three, experiment, prepared=(recipes, built))
-        return _Three(three, experiment, next(iter(built.failed.values()), "it was not built"))
+        low, middle, high = (point.name for point in three)
+        if why := built.failed.get(low) or built.failed.get(high):
+            raise BuildError(f"a kernel that was built before does not build any more: {why}")
+        return _Three(three, experiment, built.failed.get(middle, "it was not built"))
 
     def _take_before(self, needed: Sequence[Point], place: int, at: int) -> None:
         """Put the files of a range in which nothing is measured yet into another order: what ``at``
@@ -401,21 +404,30 @@ class Session:
     ) -> Outcome:
         """needed: the half-width at which a step is decided."""
         _low, middle, high = (point.name for point in three)
-        if why := verdict.failed.get(middle):
-            return Unusable(why[:500])
+        ends, both = self._effect(verdict, high)
+        if both is None and ends.reason:
+            raise ToolError(
+                f"{run.name}: kernels that had figures before have none: {ends.reason[:500]}"
+            )
         effect, first = self._effect(verdict, middle)
         _, last = self._effect(within(run, middle, high), high)
-        _, both = self._effect(verdict, high)
-        if first is None or last is None or both is None:
-            return Unusable(effect.reason or "no interval: too few groups")
-        widest = max(difference.half_width for difference in (first, last, both))
-        if widest > 2 * needed:
-            raise UsageError(
-                f"{run.name} does not decide: ±{100 * widest:.2f} % after "
-                f"{self.state.question.max_minutes:g} minutes, and ±{100 * needed:.2f} % are "
-                "needed: --max-minutes, in a file max_minutes, allows more"
-            )
-        return Measured(first, last, both)
+        if why := verdict.failed.get(middle) or effect.reason:
+            return Unusable(why[:500])
+        return Measured(*self._decided(run, needed, first, last, both))
+
+    def _decided(self, run: Run, needed: float, *own: Difference | None) -> list[Difference]:
+        """Those differences; UsageError where one is known too roughly for a step. needed: the
+        half-width at which it is decided."""
+        intervals = [difference for difference in own if difference is not None]
+        widest = max((difference.half_width for difference in intervals), default=math.inf)
+        if len(intervals) == len(own) and widest <= 2 * needed:
+            return intervals
+        width = "no interval" if len(intervals) < len(own) else f"±{100 * widest:.2f} %"
+        raise UsageError(
+            f"{run.name} does not decide: {width} after {self.state.question.max_minutes:g} "
+            f"minutes, and ±{100 * needed:.2f} % are needed: --max-minutes, in a file max_minutes, "
+            "allows more"
+        )
 
     def _verify(self, step: Span) -> None:
         """A step that the search names, with fresh groups; and its revert on the bad end."""
@@ -423,16 +435,19 @@ class Session:
         low, high = points[step.low], points[step.high]
         self.tell(f"{high.short} ({high.title}) is measured once more against what is before it")
         alone = step.high == step.low + 1 and (bool(high.parents) or what == "file")
+        why_not = "" if alone else "only one commit or file can be taken out alone"
         if high.parents and alone:
             # Its own parent, and not the last point before it that was not left out.
-            low = Point(f"parent-{high.parents[0][:8]}", "its parent", {}, high.parents[0])
-        compared = [self._with_keys(point) for point in (low, high)]
-        why_not, bad = "", self._with_keys(points[-1])
-        if not alone:
-            why_not = "only one commit or file can be taken out alone"
-        elif high.name == bad.name:
+            repository, parent = Path(self.state.question.repository), high.parents[0]
+            if ranges.has(repository, parent, low.commit):
+                low = Point(f"parent-{parent[:8]}", "its parent", {}, parent)
+            else:
+                why_not = f"it merges {low.short} into a branch that did not have it"
+        if not why_not and high.name == points[-1].name:
             why_not = "it is the last one"
-        else:
+        compared = [self._with_keys(point) for point in (low, high)]
+        bad = self._with_keys(points[-1])
+        if not why_not:
             patches = [*bad.keys.get("patches", []), str(self._reverted(high))]
             keys = {**bad.keys, "patches": patches}
             four = [*compared, bad, Point(REVERTED, "the bad end without it", keys)]
@@ -447,6 +462,8 @@ class Session:
         effect, difference = self._effect(verdict, high.name)
         if difference is None:
             raise UsageError(f"{run.name}: the step was not measured: {verdict.failed}")
+        if not difference.is_step(least):
+            self._decided(run, WITHIN * least, difference)
         reverted = None
         if not why_not:
             own = within(run, bad.name, REVERTED)
@@ -641,7 +658,9 @@ def answer(state: State) -> str:
             "",
         ]
     elif not search.certain:
-        lines += ["several steps, so no single one is named as the cause", ""]
+        several = len(search.steps) + len(search.spread) > 1
+        why = "several steps" if several else f"the rest comes in steps of less than {least}"
+        lines += [f"{why}, so no single one is named as the cause", ""]
     lines.append(f"measured points, against {points[0].short}:")
     largest = max((abs(value) for value in search.curve.values()), default=0.0) or 1.0
     for at, value in sorted(search.curve.items()):
@@ -684,9 +703,12 @@ def _step(state: State, search: Search, step: Span) -> Iterator[str]:
         return
     yield f"  effect    {effect(check.difference)}, verified with fresh guests ({check.run})"
     if check.reverted is not None:
-        yield f"  reverted  on the bad end: {effect(check.reverted)}"
+        opposite = (check.reverted.ratio > 1) != (check.difference.ratio > 1)
+        undone = opposite and check.reverted.is_step(state.least)
+        doubt = "" if undone else ": this does not undo it, so look at what came after"
+        yield f"  reverted  on the bad end: {effect(check.reverted)}{doubt}"
     else:
-        yield f"  reverted  not tried: {check.why_not}"
+        yield f"  reverted  no figure: {check.why_not}"
     for counts in check.functions:
         difference = counts.value - counts.baseline_value
         if abs(difference) >= 0.5:

@@ -28,7 +28,7 @@ from kdyno.bisect.session import load as load_search
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment.loader import ENDS, OfCommits
 from kdyno.kernels.sources import git
-from kdyno.stats.changepoints import segments
+from kdyno.stats.changepoints import available, segments
 from kdyno.stats.verdict import lord_level
 from kdyno.store import watch as store
 from kdyno.store.run import Run
@@ -67,6 +67,8 @@ class Watcher:
     def visit(self, tip: str) -> str:
         """Measure what is new, and follow it up: why the tip has no figure; empty: it has one, or
         is not new."""
+        if not available():
+            self.tell("no ruptures, so neither drift nor steps over several visits are looked for")
         self._follow()
         points = self.watch.points
         if self.watch.reference == tip or (points and points[-1].commit == tip):
@@ -102,6 +104,8 @@ class Watcher:
         try:
             run, verdict = self._measured("", {REFERENCE: reference, TIP: tip})
             why = verdict.failed.get(TIP, "")
+            if not why and (text := verdict.failed.get(REFERENCE)):
+                why = f"{reference[: git.SHORT]}, which it is compared with: {text}"
         except (BuildError, UsageError) as problem:  # the file itself was checked before
             why = str(problem)
         if why:
@@ -110,9 +114,13 @@ class Watcher:
         effects = [effect for effect in verdict.effects if effect.variant == TIP]
         own = {f"{effect.suite}/{effect.case}": effect for effect in effects}
         ratios = {name: effect.ratio for name, effect in own.items() if effect.ratio}
+        lacking = [
+            f"{name}: {own[name].reason or 'too few groups'}" for name in own.keys() - ratios.keys()
+        ]
+        why = "; ".join(sorted(lacking))[:500]
         tests = [point.discovery for point in self.watch.points if point.level]
         level = max(LEAST_LEVEL, lord_level(tests, 1.0 - self.file.experiment.measure.confidence))
-        point = replace(point, run=run.name, ratios=ratios, level=level)
+        point = replace(point, run=run.name, ratios=ratios, why=why, level=level)
 
         def alarm(effect: Effect, good: str, p_value: float | None) -> Alarm:
             low, high = effect.ci or (1.0, 1.0)
@@ -148,7 +156,7 @@ class Watcher:
             ]
             point = replace(point, looked=tuple(name for name, _ in changes))
         self.save(points=(*self.watch.points, point), alarms=(*self.watch.alarms, *alarms))
-        return ""
+        return why
 
     def _is_in(self, commit: str, tip: str) -> bool:
         return ranges.has(self.repository, tip, commit)
@@ -157,16 +165,17 @@ class Watcher:
         """Whether alarms that stand are between the two, and are all that there is: a rebased
         branch has its steps again on top of another base."""
         name = f"{effect.suite}/{effect.case}"
-        standing = [
-            alarm
-            for alarm in self.watch.alarms
-            if alarm.stands and alarm.commit and alarm.name == name
-        ]
+        standing = [alarm for alarm in self.watch.alarms if alarm.stands and alarm.name == name]
         if not standing or effect.ratio is None or effect.ci is None:
             return False
         commits = git.all_commits(self.repository, f"{reference}..{tip}")
         there = {_id(name, commit.identity) for commit in commits}
-        logs = [alarm.log for alarm in standing if alarm.id in there]
+        # One that names no commit is known by the tip that it was seen on.
+        logs = [
+            alarm.log
+            for alarm in standing
+            if (alarm.id in there if alarm.commit else not self._is_in(alarm.bad, tip))
+        ]
         width = math.log(effect.ci[1] / effect.ci[0]) / 2
         rest = abs(math.log(effect.ratio) - sum(logs))
         return bool(logs) and rest <= max(width, self._equivalent)
@@ -216,6 +225,8 @@ class Watcher:
         finest = min(self.file.experiment.measure.precision, *(abs(own.log) / 4 for own in fresh))
         try:
             run, verdict = self._measured("-confirm", commits, max(_LEAST, finest))
+            if why := verdict.failed.get(REFERENCE) or verdict.failed.get(TIP):
+                raise BuildError(f"{run.name}: not confirmed, for lack of a figure: {why}")
         except (BuildError, UsageError):  # no later tip waits until this one can be confirmed
             self.save(alarms=tuple(rest), points=self.watch.points[:-1])
             raise

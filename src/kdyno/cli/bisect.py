@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import platform
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from kdyno.bisect import session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, State, base_of
 from kdyno.cli.measuring import options_of
-from kdyno.errors import ToolError, UsageError
+from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.limits import FEWEST_LINKS, MOST_LINKS, MOST_MINUTES_OF_A_STEP
 from kdyno.experiment.loader import Overrides, Searching
@@ -38,7 +39,7 @@ from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import Bundle, ExperimentFile, Metric, Working, option, percent, where
-from kdyno.verbs.output import say, show, write_json
+from kdyno.verbs.output import kept_status, safe, say, show, write_json
 from kdyno.verbs.watching import Building, executed
 
 
@@ -125,13 +126,14 @@ def bisect(request: Request, working: Working) -> int:
             say(f"`kdyno bisect --resume {words}` goes on with this search")
         raise
     text, mail = keep_answer(folder, states)
-    if working.json is not None:
-        outer, *inner = map(session.data, states)
-        write_json({**outer, "inside": inner}, working.json)
-    if working.json != "-":
-        show(text)
-        if mail:
-            show(f"\nfor the mailing list (also in {folder / ANSWER}):\n\n{mail}")
+    with kept_status():
+        if working.json is not None:
+            outer, *inner = map(session.data, states)
+            write_json({**outer, "inside": inner}, working.json)
+        if working.json != "-":
+            show(text)
+            if mail:
+                show(f"\nfor the mailing list (also in {folder / ANSWER}):\n\n{mail}")
     say(f"\nsearch: {folder}")
     return {session.FOUND: 0, session.NOT_REPRODUCED: 12}.get(states[0].word, 13)
 
@@ -156,7 +158,7 @@ def keep_answer(folder: Path, states: Sequence[State]) -> tuple[str, str]:
     kind = state.question.base.get("machine", {}).get("kind", Machine().kind)
     text = "\n\ninside the merge:\n".join(map(session.answer, states))
     mail = session.letter(state, f"{platform.machine()}, {kind}")
-    whole.write(folder / ANSWER, "\n\n".join([text, mail]).encode("utf-8", "replace"))
+    whole.write(folder / ANSWER, safe("\n\n".join([text, mail])).encode("utf-8", "replace"))
     return text, mail
 
 
@@ -166,7 +168,8 @@ def deepest(states: Sequence[State]) -> State:
 
 
 def searched(folder: Path, state: State, options: Options, execute: Execute) -> Iterator[State]:
-    """The search, and the one inside the merge that it found, and so on."""
+    """The search, and the one inside the merge that it found, and so on. What ends the inner one
+    early is said, and leaves the answer of the outer one."""
     building = Building()
     listener = replace(options.listener, fetching=building.fetching, building=building.building)
     options = replace(options, listener=listener)
@@ -175,17 +178,24 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
         building.end()
         say(text)
 
+    merge, again = "", f"`kdyno bisect --resume {shlex.quote(str(folder))}` tries again"
     while True:
         own = Session(folder, state, load_suites(), options, execute, tell)
-        own.check()
-        with (
-            building,
-            whole.locked(folder / ".lock", lambda who: tell(f"the search waits for {who}")),
-        ):
-            if (folder / STATE).is_file():  # gone on with by the one that was waited for, perhaps
-                own.state = replace(session.load(folder), question=state.question)
-            own.save()
-            state = own.run()
+        try:
+            own.check()
+            with (
+                building,
+                whole.locked(folder / ".lock", lambda who: tell(f"the search waits for {who}")),
+            ):
+                if (folder / STATE).is_file():  # gone on with by whom it waited for, perhaps
+                    own.state = replace(session.load(folder), question=state.question)
+                own.save()
+                state = own.run()
+        except (BuildError, UsageError) as problem:
+            if not merge:
+                raise
+            tell(f"the search inside the merge {merge} has no answer: {problem}\n{again}")
+            return
         yield state
         point, repository = state.cause, Path(state.question.repository)
         if point is None:
@@ -198,8 +208,9 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
             return
         if branch is None:
             return
-        say(f"{point.short} is a merge: its branch is searched from where it began")
-        folder = folder / f"inside-{point.short}"
+        merge = point.short
+        say(f"{merge} is a merge: its branch is searched from where it began")
+        folder = folder / f"inside-{merge}"
         # What is less than half of it inside is not what was found outside.
         check = state.verification(step)
         least = max(state.least, (check or step).difference.size / 2)

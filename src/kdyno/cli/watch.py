@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import PIPE, TimeoutExpired
 from time import sleep
 from typing import Any
 
@@ -18,7 +19,7 @@ from kdyno.bisect.session import State, toml
 from kdyno.bisect.watch import Watcher, text
 from kdyno.cli.bisect import counted, deepest, keep_answer, searched
 from kdyno.cli.measuring import options_of
-from kdyno.errors import BuildError, ToolError, UsageError
+from kdyno.errors import Interrupted, KdynoError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import Experiment
@@ -38,7 +39,7 @@ from kdyno.store.watch import Alarm, Watch
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.options import ExperimentFile, Working, option, runs_folder
-from kdyno.verbs.output import check_writable, say, show, write, write_json
+from kdyno.verbs.output import check_writable, kept_status, say, show, write, write_json
 from kdyno.verbs.subject import earlier
 from kdyno.verbs.watching import Building
 
@@ -94,17 +95,20 @@ def watch(
             raise UsageError(f"--every {every!r}: give a time such as 30m, 6h or 1d")
     if experiment is None:
         raise UsageError("which branch? Give an experiment file whose source is git:FOLDER#BRANCH")
-    options = options_of(working, Overrides())
+    options, first = options_of(working, Overrides()), True
     while True:
         try:
             status = _visit(experiment, junit, options, working.json)
-        except (ToolError, BuildError) as problem:
-            if not every_s:
+        except KdynoError as problem:
+            # A mistake in the file ends the first look; a branch may be away for a while later.
+            mistake = first and isinstance(problem, UsageError)
+            if not every_s or mistake or isinstance(problem, Interrupted):
                 raise
             say(f"kdyno: {problem}")
         if not every_s:
             return status
         say(f"next look in {every} (Ctrl-C ends it)")
+        first = False
         sleep(every_s)
 
 
@@ -150,14 +154,15 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
         watcher = Watcher(folder, start, repository, own, measure, search, within, say, now)
         why = watcher.visit(tip)
         new = tuple(tell(watcher, say if "-" in (junit, to_json) else show))
+        ratios = (watcher.watch.points[-1].ratios if watcher.watch.points else None) or {}
     if why:
         say(f"{tip[: git.SHORT]} has no figure: {why.strip().splitlines()[0]}")
-    if to_json is not None:
-        write_json(
-            {"schema": 1, "tip": tip, "why": why, "new": [asdict(alarm) for alarm in new]}, to_json
-        )
-    if junit is not None:
-        write(_junit(experiment, new, why), junit)
+    with kept_status():
+        if to_json is not None:
+            alarms = [asdict(alarm) for alarm in new]
+            write_json({"schema": 1, "tip": tip, "why": why, "new": alarms}, to_json)
+        if junit is not None:
+            write(_junit(experiment, new, why, ratios.keys()), junit)
     slower = any(alarm.word == "slower" for alarm in new)
     return gate.SLOWER if slower else gate.FAILED if why else 0
 
@@ -177,37 +182,49 @@ def once(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[R
 
 def tell(watcher: Watcher, to: Callable[[str], None]) -> Sequence[Alarm]:
     """Each alarm once: to people, and to the person's command. One that the command did not take is
-    told again at the next visit."""
+    told again at the next visit, even if it has been fixed since."""
     new = []
     for at in range(len(watcher.watch.alarms)):
         alarm = watcher.watch.alarms[at]  # as it is by now: it may have been acknowledged
-        if alarm.state != "bisected" or alarm.told:
+        if alarm.state not in ("bisected", "fixed") or alarm.told:
             continue
         words = text(alarm, watcher.watch.name)
-        to(words)
+        with kept_status():  # and at once: the process may live for months
+            to(words)
         new.append(alarm)
         if watcher.file.watch.command:
             facts = {"schema": 1, "watch": watcher.watch.name, **asdict(alarm), "word": alarm.word}
             path, given = watcher.file.experiment.path, json.dumps({**facts, "text": words})
-            end = command.capture(
-                watcher.file.watch.command,
-                cwd=path.parent if path else None,
-                stdin=given.encode(),
-                limit_s=_PATIENCE_S,
-            )
-            if end.status:
-                say(f"{shlex.join(end.argv)}: status {end.status}: {end.output[-500:]}")
+            argv, folder = watcher.file.watch.command, path.parent if path else None
+            if problem := _delivered(argv, folder, given.encode()):
+                say(f"{shlex.join(argv)}: {problem}; it is called again at the next look")
                 continue
         watcher.save(alarms=watcher.watch.changed(replace(alarm, told=True)))
     return new
 
 
-def _junit(experiment: Experiment, new: Sequence[Alarm], why: str) -> str:
-    """A test per case; what is slower and new is a failure, a tip without a figure an error."""
+def _delivered(argv: Sequence[str], folder: Path | None, given: bytes) -> str:
+    """Why a person's command did not take an alarm; empty: it did. What it leaves running is not
+    waited for; at the limit it ends with all that it began."""
+    try:
+        with command.started(argv, stdin=PIPE, stdout=None, together=True, cwd=folder) as running:
+            running.process.communicate(given, _PATIENCE_S)
+            status, output = running.process.returncode, running.complaint()
+    except TimeoutExpired:
+        return f"it took longer than {_PATIENCE_S:g} s"
+    except ToolError as problem:
+        return str(problem)
+    return f"status {status}: {output[-500:]}" if status else ""
+
+
+def _junit(
+    experiment: Experiment, new: Sequence[Alarm], why: str, measured: Collection[str]
+) -> str:
+    """A test per case; what is slower and new is a failure, a case without a figure an error."""
     slower = {alarm.name: alarm for alarm in new if alarm.word == "slower"}
     tests = []
     for name in (f"{use.name}/{case}" for use in experiment.suites for case in use.cases):
-        if why:
+        if why and name not in measured:
             tests.append(Test(name, plain.sentence(why), ("error", "failed")))
         elif alarm := slower.get(name):
             message = f"{figures.effect(alarm.ratio)} {alarm.commit[:12]} {alarm.title}"

@@ -88,7 +88,7 @@ class Point:
     ratios: dict[str, float] | None = None
     """SUITE/CASE → tip ÷ reference; None: it has no figures."""
     why: str = ""
-    """It has none."""
+    """It has none, or some of its cases have none."""
     level: float = 0.0
     """At which its differences were tested; 0: it was no test."""
     discovery: bool = False
