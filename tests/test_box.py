@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -179,6 +180,7 @@ def machine(fake: FakeBox, tmp_path: Path) -> Iterator[Callable[..., Box]]:
             )
             box = Box(setup)
             remotes.callback(box._remote.close)
+            remotes.callback(box._lock.close)
             return box
 
         yield make
@@ -234,7 +236,7 @@ def test_a_boot_from_the_own_kernel_and_back_again(
         *("go reboot", "undo"),
     ]
     (installed,) = (each for each in fake.log if each[0] == "prepare_return")
-    ((_, digest, cmdline, watchdog),) = [each for each in fake.log if each[0] == "load"]
+    ((_, digest, cmdline, watchdog, _owner),) = [each for each in fake.log if each[0] == "load"]
     assert (digest, watchdog, installed[-1]) == ("d" * 32, "armed", "0")
     words = cmdline.split()
     assert words[:5] == ["root=/dev/sda1", "ro", "quiet", "quiet", "mitigations=off"]
@@ -351,6 +353,51 @@ def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
     assert (tmp_path / "kdyno" / "owner").read_text() == "old token\n", "it was there before"
 
 
+def test_of_the_kdynos_of_one_machine_one_has_a_box(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    fake.say(state=[[0, OWN]])
+    first, second = machine(), machine()
+    first.probe(lambda _text: None)
+    with pytest.raises(ToolError, match=rf"'rack1': another kdyno .*process {os.getpid()}\)"):
+        second.probe(lambda _text: None)
+    second.close()
+    first.close()
+    machine().probe(lambda _text: None)
+    assert fake.names("own", "undo") == ["own", "undo", "undo", "own", "undo"]
+
+
+def test_a_box_that_another_kdyno_has_taken_is_left_alone(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    box = machine()
+    fake.say(state=[[0, OWN]], load=[[3, "another kdyno has taken it: b rack1 1"]])
+    box.probe(lambda _text: None)
+    with pytest.raises(ToolError, match="'rack1': another kdyno has taken it: b rack1 1"):
+        box.open(Plan("new", Job((CASE,))))
+    box.close()
+    assert fake.names("load", "go", "undo") == ["undo", "load"]
+
+
+def test_the_file_that_says_who_has_a_box(tmp_path: Path) -> None:
+    def status(function: str, *args: str) -> int:
+        script = module._call(function).replace(module.ROOM, f"{tmp_path}/kdyno")
+        command = ["sh", "-c", script.replace("/run/", f"{tmp_path}/"), "sh", *args]
+        return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode
+
+    owner = tmp_path / "kdyno" / "owner"
+    assert status("own", "a rack1 1", "a rack1") == 0
+    assert status("own", "b rack1 2", "b rack1") == 1
+    assert status("own", "a rack1 3", "a rack1") == 0, "who has its lock knows that it is dead"
+    assert (status("renew", "a rack1 1", "9"), status("load", "d", "", "", "a rack1 1")) == (3, 3)
+    assert status("hold", "a rack1 3", "3600") == 0
+    assert owner.stat().st_mtime > time.time() + 1800 and (tmp_path / "kdyno-until").exists()
+    os.utime(owner, (0, 0))
+    assert status("own", "b rack1 2", "b rack1") == 0
+    assert owner.read_text() == "b rack1 2\n"
+    assert sorted(path.name for path in owner.parent.iterdir()) == ["images", "owner"]
+
+
 def test_what_brings_the_box_back_is_put_there_whole(tmp_path: Path) -> None:
     script = module._call("prepare_return").replace(module.ROOM, str(tmp_path))
     script = f"systemctl() {{ :; }}\n{script.replace('/etc/systemd', f'{tmp_path}/etc')}"
@@ -411,8 +458,10 @@ def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:
 
 def test_too_little_space_and_another_kdyno(fake: FakeBox, machine: Callable[..., Box]) -> None:
     fake.say(state=[[0, OWN]], facts=facts(free_kb="9000"))
+    box = machine()
     with pytest.raises(ToolError, match="MB are free in /var/lib"):
-        machine().probe(lambda _text: None)
+        box.probe(lambda _text: None)
+    box.close()
     fake.say(facts=facts(), own=[[1, "another kdyno works there"]])
     with pytest.raises(ToolError, match="another kdyno works there"):
         machine().probe(lambda _text: None)

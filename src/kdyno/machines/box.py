@@ -48,7 +48,7 @@ from kdyno.machines.process import (
     Session,
     printable_words,
 )
-from kdyno.machines.ssh import NOT_REACHED, Remote
+from kdyno.machines.ssh import NOT_REACHED, Answer, Remote
 from kdyno.reading.checked import values_in
 from kdyno.sandbox import (
     BECOMING,
@@ -86,6 +86,10 @@ _SPARE_BYTES = 256 << 20
 _INITRAMFS_S = 900.0
 _GRACE_S = 150.0
 """Beyond a case's own limit: what a network may be away for, and what kdyno waits for it."""
+_RENEWED_S = 3600.0
+"""How long a box stays this run's without a word of it, whatever is waited for or copied."""
+_TAKEN = 3
+"""Status of what is requested of a box that another kdyno has by now."""
 _FIELD = re.compile(r"([a-z_]{1,40})\t(.{0,4000})")
 _LOAD_AVERAGE = re.compile(r"(\d{1,6}\.\d\d) \S+ \S+ (\d{1,9})/")
 _LEFT_OUT = re.compile(
@@ -108,7 +112,6 @@ def _call(function: str) -> str:
 
 _STATE = "cat /proc/sys/kernel/random/boot_id && uname -r && cat /proc/cmdline"
 _LOOK = "cat /proc/loadavg"
-_HOLD = "read -r now rest </proc/uptime; echo $(( ${now%%.*} + $1 )) >/run/kdyno-until"
 _SYSCTL = 'while [ $# -gt 1 ]; do printf %s "$2" >"/proc/sys/$1" || exit 1; shift 2; done'
 # Behind the command's end, so that ssh has its status.
 _GO = (
@@ -175,6 +178,11 @@ def connect(remote: Remote) -> dict[str, str]:
     return fields_of(remote.must("it cannot be examined", _call("facts")))
 
 
+def _kept(cache: Path, host: str, suffix: str) -> Path:
+    """The file about a box."""
+    return cache / "boxes" / f"{hashlib.sha256(host.encode()).hexdigest()[:16]}{suffix}"
+
+
 _CONFIG = 'zcat /proc/config.gz 2>/dev/null || cat "/boot/config-$(uname -r)"'
 _LSMOD = "PATH=$PATH:/usr/sbin:/sbin lsmod"
 
@@ -184,7 +192,7 @@ def own_config(hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool)
     kernels; ``refresh`` asks again."""
     config, modules = "", []
     for host in hosts:
-        saved = cache / "boxes" / f"{hashlib.sha256(host.encode()).hexdigest()[:16]}.json"
+        saved = _kept(cache, host, ".json")
         if refresh or not saved.is_file():
             if not fetching:
                 raise LookupError(host)
@@ -316,6 +324,10 @@ class Box(Built):
         super().__init__(setup)
         self._settings, self._host = setup.box, setup.hosts[0]
         self._remote = Remote(self._host)
+        self._lock = ExitStack()
+        """Of this run among those on this machine."""
+        self._owner = ""
+        """The run's name on the box, among those of all machines."""
         self._facts: dict[str, str] = {}
         self._own: State | None = None
         """The box in its own kernel, as kdyno came to it."""
@@ -336,6 +348,8 @@ class Box(Built):
 
     def probe(self, notice: Callable[[str], None]) -> None:
         self._notice = notice
+        lock = _kept(self._setup.cache, self._host, ".lock")
+        self._lock.enter_context(whole.locked(lock, self._refuse_held))
         self._remote.__enter__()
         self._facts = connect(self._remote)
         if problems := lacks(self._facts, self._settings):
@@ -345,9 +359,11 @@ class Box(Built):
             raise ToolError(
                 f"box {self._host!r}: [machine] cpus = {wanted}, and it has {len(cpus)}"
             )
-        controller = f"{facts.machine().get('machine_id', 'unknown')} {self._host}"
-        name = f"{controller} {secrets.token_hex(8)}"
-        self._remote.must("it cannot be taken", _call("own"), name, controller)
+        # Whoever has the lock knows that an earlier run with the same lock is dead.
+        place = hashlib.sha256(str(lock.resolve()).encode()).hexdigest()[:8]
+        controller = f"{facts.machine().get('machine_id', 'unknown')}-{place} {self._host}"
+        self._owner = f"{controller} {secrets.token_hex(8)}"
+        self._remote.must("it cannot be taken", _call("own"), self._owner, controller)
         self._changed = True
         state = self._answer(ANSWER_S)
         if state is not None and not state.own:
@@ -358,6 +374,19 @@ class Box(Built):
         self._own = state
         self._remote.must("what an earlier run left cannot be taken away", _call("undo"), "keep")
         self._install(notice)
+
+    def _refuse_held(self, holder: str) -> None:
+        raise ToolError(f"box {self._host!r}: another kdyno of this machine has it ({holder})")
+
+    def _ours(self, answer: Answer) -> Answer:
+        """ToolError where another kdyno has the box by now: then nothing there is ours."""
+        if answer.status == _TAKEN:
+            self._changed = False
+            raise ToolError(f"box {self._host!r}: {answer.last}")
+        return answer
+
+    def _renew(self) -> None:
+        self._ours(self._remote.ask(_call("renew"), self._owner, str(int(_RENEWED_S))))
 
     def _install(self, notice: Callable[[str], None]) -> None:
         """The guest program, what brings the box back, and each image with its initramfs."""
@@ -374,6 +403,7 @@ class Box(Built):
         for digest, (name, image) in images.items():
             packed = image.folder / KEXEC.name
             files = [packed] if packed.is_file() else [image.vmlinuz, *_below(image.modules)]
+            self._renew()
             if digest not in ready:
                 size_bytes = sum(file.stat().st_size for file in files)
                 free_bytes = int(self._facts.get("free_kb") or 0) << 10
@@ -403,6 +433,7 @@ class Box(Built):
                 )
             elif digest not in ready:
                 notice(f"{self._host}: {self._facts['generator']} for {name}")
+            self._renew()
             must(f"{name}: its modules", _call("modules"), release, digest)
             generator = self._facts.get("generator", "")
             what = f"{name}: no initramfs"
@@ -460,6 +491,7 @@ class Box(Built):
         for path, name in plan.shared:
             if path not in self._copies:
                 self._notice(f"{self._host}: copying what cases read ({name})")
+                self._renew()
                 self._copies[path] = f"{ROOM}/shared/{len(self._copies)}"
                 self._remote.put(path.resolve(), self._copies[path], _COPY_S)
         booted = self._boot(plan.variant, image)
@@ -469,7 +501,7 @@ class Box(Built):
         cpus: list[int] = []
         if failed is None:
             quiet = "quiet" if self._settings.quiet else ""
-            self._remote.ask(_HOLD, str(int(limit_s)))
+            self._ours(self._remote.ask(_call("hold"), self._owner, str(int(limit_s))))
             fields = fields_of(self._remote.ask(_call("settle"), quiet).text)
             online = cpus_of(fields.pop("cpus", ""))
             cpus = online[-self._cpus(plan.variant) :]
@@ -515,6 +547,7 @@ class Box(Built):
                 f"box {self._host!r} does not answer any more. When it is back, "
                 "`kdyno run --resume` goes on"
             )
+        self._renew()
         self._fresh = before.own
         leaves = not before.own and (self._own_first or (every and self._boots % every == 0))
         if leaves:
@@ -543,8 +576,8 @@ class Box(Built):
         release = release_of(image)
         answer = self._remote.ask(_call("modules"), release, image.digest)
         if answer.status == 0:
-            armed = "armed" if self._armed else ""
-            answer = self._remote.ask(_call("load"), image.digest, cmdline, armed)
+            words = (image.digest, cmdline, "armed" if self._armed else "", self._owner)
+            answer = self._ours(self._remote.ask(_call("load"), *words))
         if answer.status != 0:
             return Diagnosis("kexec-refused", answer.last or f"status {answer.status}")
         after = self._reset("kexec", before)
@@ -687,6 +720,8 @@ class Box(Built):
             if not self._changed:
                 return
             state = self._answer(ANSWER_S)
+            if state is not None:
+                self._renew()
             if state is not None and not state.own:
                 self._notice(f"{self._host}: back into its own kernel")
                 state = self._reset("reboot", state)
@@ -700,6 +735,7 @@ class Box(Built):
             self._changed = False
         finally:
             self._remote.close()
+            self._lock.close()
 
 
 def _below(folder: Path) -> list[Path]:

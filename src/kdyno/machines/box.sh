@@ -36,17 +36,38 @@ facts() {
 }
 
 # Take the box: $1 is the name of its owner, $2 the part of it that is one kdyno's. While another
-# one works the owner's file is young: each boot renews it.
+# one works the owner's file is young, or its time is yet to come.
 own() {
     set -e
     [ -d "$room" ] || trap '[ $? = 0 ] || { cd /; rm -rf "$room"; }' EXIT  # the disk may be full
     mkdir -p "$room/images"; cd "$room"
-    if [ -e owner ] && [ "$(cat owner)" != "$1" ]; then
+    # Of two that come at once one creates it.
+    if ! (set -C; : >owner) 2>/dev/null && [ -e owner ]; then
+        trap - EXIT  # the folder is another's
         age=$(( $(date +%s) - $(stat -c %Y owner) ))
-        [ "$age" -gt 1800 ] || [ "$(cut -d' ' -f1,2 owner)" = "$2" ] ||
-            { echo "another kdyno works there: $(cat owner)" >&2; exit 1; }
+        [ "$age" -gt 1800 ] || [ "$(cut -d' ' -f1,2 owner)" = "$2" ] || {
+            echo "another kdyno works there: $(cat owner). If it is dead, remove $room/owner" >&2
+            exit 1
+        }
     fi
-    echo "$1" >owner
+    echo "$1" >"owner.$$"
+    mv "owner.$$" owner
+}
+
+# Only where the box is nobody else's than that of $1.
+ours() {
+    owner=$(cat "$room/owner" 2>/dev/null)
+    [ -z "$owner" ] || [ "$owner" = "$1" ] ||
+        { echo "another kdyno has taken it: $owner" >&2; exit 3; }
+}
+
+# It stays that of $1 for $2 seconds and half an hour.
+renew() { ours "$1"; touch -c -d "@$(( $(date +%s) + $2 ))" "$room/owner"; }
+
+# So for a job, in which it does not go back by itself either.
+hold() {
+    renew "$@"
+    read -r now rest </proc/uptime && echo $(( ${now%%.*} + $2 )) >/run/kdyno-until
 }
 
 unlink_modules() { find /lib/modules -maxdepth 1 -type l -lname "$room/*" -delete; }
@@ -148,10 +169,11 @@ initramfs() {
 }
 
 # Load the kernel of the image $1 with the command line $2; $3 is not empty where a watchdog is to
-# go on over the kexec.
+# go on over the kexec. $4: the owner's name.
 load() {
+    ours "$4"
     cd "$room/images/$1" || exit 1
-    rm -f "$room/returned"; touch "$room/owner" "$room/went"
+    rm -f "$room/returned"; touch "$room/went"
     # A dead first process would neither say that it starts no kexec, nor start one.
     timeout 30 systemctl show --property=Version >/dev/null ||
         { echo "systemd is dead" >&2; exit 1; }
