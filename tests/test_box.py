@@ -353,6 +353,24 @@ def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
     assert (tmp_path / "kdyno" / "owner").read_text() == "old token\n", "it was there before"
 
 
+def test_an_interrupted_boot_is_waited_for_and_ends_in_the_own_kernel(
+    fake: FakeBox, machine: Callable[..., Box], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_remote: Remote) -> None:
+        raise KeyboardInterrupt
+
+    box, notices = machine(), list[str]()
+    fake.say(state=[[0, OWN]])
+    box.probe(notices.append)
+    with monkeypatch.context() as ctrl_c, pytest.raises(KeyboardInterrupt):
+        ctrl_c.setattr(Remote, "hang_up", interrupt)
+        box.open(Plan("new", Job((CASE,))))
+    fake.say(state=[GONE, [0, NEW], [0, BACK]])
+    box.close()
+    assert any("rack1: waiting for it to boot" in text for text in notices)
+    assert fake.names("go", "undo") == ["undo", "go kexec", "go reboot", "undo"]
+
+
 def test_of_the_kdynos_of_one_machine_one_has_a_box(
     fake: FakeBox, machine: Callable[..., Box]
 ) -> None:

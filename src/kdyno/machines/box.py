@@ -342,6 +342,8 @@ class Box(Built):
         """The next boot begins in the box's own kernel, since nothing is known of the last one."""
         self._ordered_s = 0.0
         """When the last kexec or reboot was ordered."""
+        self._sent: tuple[str, State] | None = None
+        """The order, and the boot that got it, until another one answers or is given up."""
         self._notice: Callable[[str], None] = lambda _text: None
 
     # Before the first boot.
@@ -643,11 +645,15 @@ class Box(Built):
             time.sleep(POLL_S)
 
     def _reset(self, verb: str, before: State) -> State | None:
-        """Send it through ``systemctl verb``: the boot that answers next, or the same one where
-        nothing happened; None where nobody answers."""
-        self._ordered_s = time.monotonic()
+        """Send it through ``systemctl verb``; as ``_arrived``."""
+        self._ordered_s, self._sent = time.monotonic(), (verb, before)
         self._remote.ask(_GO, verb)
         self._remote.hang_up()
+        return self._arrived(verb, before)
+
+    def _arrived(self, verb: str, before: State) -> State | None:
+        """The boot that answers next, or the same one where nothing happened; None where nobody
+        answers."""
         began_s, forced = time.monotonic(), verb != "reboot"
         while True:
             time.sleep(POLL_S)
@@ -657,15 +663,18 @@ class Box(Built):
             state = self._answer(0, min(1.0 + spent_s / 12, 20.0))
             spent_s = time.monotonic() - began_s
             if state is not None and state.boot_id != before.boot_id:
-                return state
+                break
             if state is not None and spent_s > DOWN_S:
                 if forced:
-                    return state
+                    break
                 self._remote.ask(_FORCE)
                 self._remote.hang_up()
                 began_s, forced = time.monotonic(), True
             if spent_s > DOWN_S + self._settings.boot_timeout_s:
-                return self._returned()
+                state = self._returned()
+                break
+        self._sent = None
+        return state
 
     def _returned(self) -> State | None:
         """It does not answer: it has a watchdog's time to come back, and then power is cut."""
@@ -719,7 +728,14 @@ class Box(Built):
         try:
             if not self._changed:
                 return
-            state = self._answer(ANSWER_S)
+            if self._sent is None:
+                state = self._answer(ANSWER_S)
+            else:
+                self._notice(
+                    f"{self._host}: waiting for it to boot, to take it back into its own kernel. "
+                    "Ctrl-C leaves it as it is"
+                )
+                state = self._arrived(*self._sent)
             if state is not None:
                 self._renew()
             if state is not None and not state.own:
