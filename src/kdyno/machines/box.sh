@@ -5,6 +5,7 @@
 
 PATH=$PATH:/usr/sbin:/sbin
 unit=/etc/systemd/system/kdyno-return.service
+way_back=/etc/systemd/system/kdyno-return.sh
 wants=/etc/systemd/system/sysinit.target.wants
 manager=/etc/systemd/system.conf.d
 
@@ -76,7 +77,7 @@ unlink_modules() { find /lib/modules -maxdepth 1 -type l -lname "$room/*" -delet
 undo() {
     systemctl stop kdyno-return.service 2>/dev/null
     unlink_modules
-    rm -f "$unit" "$wants/kdyno-return.service"
+    rm -f "$unit" "$way_back" "$wants/kdyno-return.service"
     [ "$(cat /sys/kernel/kexec_loaded)" = 0 ] || kexec -u
     [ "$1" = keep ] || rm -rf "$room"
     if [ -e "$manager/kdyno.conf" ]; then
@@ -90,17 +91,18 @@ undo() {
 }
 
 # What takes a kernel under test back to the box's own when nobody has come within $1 seconds, or
-# comes no more. $2: of the watchdog over a kexec; empty: there is none.
+# comes no more. $2: of the watchdog over a kexec; empty: there is none. It lies beside its unit, as
+# /var may be a file system that the kernel does not mount.
 prepare_return() {
     set -e
     mkdir -p "$wants"
-    { echo "room=$room"; cat; } >"$room/return" <<'END'
+    { echo "room=$room"; cat; } >"$way_back" <<'END'
 until=$1
 while read -r now rest </proc/uptime; now=${now%%.*}
     [ -r /run/kdyno-until ] && read -r until </run/kdyno-until
     [ "$now" -lt "$until" ]
 do sleep $(( until - now )); done
-echo "$now" >"$room/returned"
+echo "$now" 2>/dev/null >"$room/returned"
 sync
 systemctl reboot
 sleep 60
@@ -112,7 +114,7 @@ Description=kdyno: back to this machine's own kernel when nobody comes
 ConditionKernelCommandLine=kdyno.boot
 DefaultDependencies=no
 [Service]
-ExecStart=/bin/sh $room/return $1
+ExecStart=/bin/sh $way_back $1
 Restart=no
 END
     ln -sf "$unit" "$wants/kdyno-return.service"
