@@ -20,6 +20,7 @@ import pytest
 from toy_kernel import FILES, Toy, variant
 
 from kdyno.errors import ToolError, UsageError
+from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Box as Settings
 from kdyno.experiment.model import Variant
 from kdyno.kernels.build import localized
@@ -41,6 +42,9 @@ from kdyno.machines.kinds import of_command_line
 from kdyno.machines.machine import Plan, Setup, run_to_end
 from kdyno.machines.process import Outcome
 from kdyno.machines.ssh import PUT, Remote
+from kdyno.measure.bench import check_machine
+from kdyno.measure.vocabulary import vocabulary
+from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
 
 SSH = """#!{python}
@@ -514,6 +518,49 @@ def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:
         remote.sudo = True
         remote.ask("printf %s", odd)
     assert fake.log == [["other", odd], ["other", odd]]
+
+
+IGNORED = """
+name = "x"
+baseline = "a"
+[kernel]
+source = "debian:linux-source-7.3"
+[variant.a]
+scheduler = "fifo"
+[variant.b]
+programs = "32-bit"
+[machine]
+kind = "box"
+host = "rack1"
+memory = "2G"
+[layout]
+[[suite]]
+name = "unixbench"
+cases = ["pipe"]
+"""
+
+
+def test_keys_that_a_box_would_not_notice_are_refused() -> None:
+    experiment = parse(IGNORED, "x.toml", Path("/"), vocabulary(load()))
+    best = Variant("c", "", arch="x86_64", best=(("memcpy", "this CPU has it"),))
+    with pytest.raises(UsageError) as refusal:
+        check_machine(replace(experiment, variants=(*experiment.variants, best)))
+    lines = str(refusal.value).splitlines()
+    for beginning in (
+        "x.toml:6: variant.a: scheduler is loaded by a guest's first process: leave it out",
+        'x.toml:8: variant.b: programs = "32-bit": a box runs its own: leave it out',
+        "x.toml:13: machine.memory: a box has its own memory: leave it out",
+        "x.toml:14: layout: several links of each kernel",
+        'variant.c: "best" is a routine for the CPU of this machine: name one',
+    ):
+        assert any(beginning in line for line in lines), (beginning, lines)
+
+
+def test_features_are_hidden_by_the_command_line_of_a_box(machine: Callable[..., Box]) -> None:
+    box = machine()
+    variants = {"new": Variant("new", "", cmdline="quiet", memcpy="plain")}
+    box._setup = replace(box._setup, variants=variants)
+    assert box._cmdline("new", "t").split()[:2] == ["clearcpuid=fsrm,erms", "quiet"]
 
 
 # Kernels that are built for a box; several boxes for one run.

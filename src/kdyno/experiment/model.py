@@ -845,6 +845,12 @@ class Variant:
     """(factor, level) pairs when the variant is a cell of a cross."""
 
     @property
+    def words(self) -> str:
+        """Of the command line, with those that hide features of the CPU for ``memcpy``."""
+        hidden = ",".join(NATIVE_COPIES.get(self.memcpy or "", ()))
+        return f"clearcpuid={hidden} {self.cmdline}".strip() if hidden else self.cmdline
+
+    @property
     def all_routines(self) -> dict[str, str]:
         """Function → routine, memcpy's among them."""
         return {**({"memcpy": self.memcpy} if self.memcpy else {}), **dict(self.routines)}

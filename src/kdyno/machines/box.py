@@ -598,7 +598,7 @@ class Box(Built):
     def _cmdline(self, variant: str, token: str) -> str:
         own = self._own.words if self._own else ()
         words = [word for word in own if not _LEFT_OUT.fullmatch(word)]
-        words += printable_words(self._setup.variants[variant].cmdline)
+        words += printable_words(self._setup.variants[variant].words)
         words += [*_RECOVERY.split(), *(_ARMED.split() if self._armed else [])]
         return " ".join((*words, f"kdyno.boot={token}"))
 

@@ -523,10 +523,8 @@ class Qemu(Built):
             counter = library(TALLY, setup.cache, self._emulator)
             output, halves = os.memfd_create("tally"), f"kernel {_KERNEL_FROM[image.arch]}\n"
             plugin = Plugin(counter, os.fdopen(output, "w+b"), halves.encode())
-        cleared = ",".join(NATIVE_COPIES.get(variant.memcpy or "", ()))
-        cmdline = (f"clearcpuid={cleared}" if cleared else "", variant.cmdline, plan.cmdline)
         request = QemuBoot(
-            **vars(plan) | {"cmdline": " ".join(cmdline).strip()},
+            **vars(plan) | {"cmdline": f"{variant.words} {plan.cmdline}".strip()},
             emulator=self._emulator,
             way=self._way,
             kernel=image.link(plan.layout).kernel,

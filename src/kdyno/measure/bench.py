@@ -25,6 +25,7 @@ from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Machine, Method, Plan, Setup, Userland
 from kdyno.machines.process import ENVIRONMENT
 from kdyno.measure.builder import Recipes
+from kdyno.reading.mistakes import Mistakes
 from kdyno.sandbox import PREPARE, Sandbox, hand_over, named
 from kdyno.store.manifest import CaseInfo, work_digest
 from kdyno.store.verdict import Flag
@@ -206,9 +207,29 @@ def check_machine(experiment: Experiment, cases: Sequence[Case] = ()) -> None:
         mistakes.add(("box",), '[box] goes with [machine] kind = "box"')
     if experiment.measure.interleave == "turns" and kind.can.turns:
         mistakes.add(("measure", "interleave"), f'"turns" cannot be: {kind.can.turns}')
+    if kind.remote:
+        _check_elsewhere(experiment, mistakes)
     mistakes.raise_any()
     kind.check(metric_of(experiment))
     refuse_undecided(experiment, cases)
+
+
+def _check_elsewhere(experiment: Experiment, mistakes: Mistakes) -> None:
+    """What guests of this machine are given, and a machine elsewhere would not notice."""
+    if experiment.measure.layouts:
+        what = "several links of each kernel ([layout], --layouts) are booted as guests alone: "
+        mistakes.add(("layout",), f"{what}leave it out")
+    if mistakes.positions.has(("machine", "memory")):
+        what = "a box has its own memory: leave it out; mem=SIZE in cmdline gives a kernel less"
+        mistakes.add(("machine", "memory"), what)
+    for variant in experiment.variants:
+        for given, what in (
+            (variant.scheduler, "scheduler is loaded by a guest's first process: leave it out"),
+            (variant.program_bits == 32, 'programs = "32-bit": a box runs its own: leave it out'),
+            (variant.best, '"best" is a routine for the CPU of this machine: name one'),
+        ):
+            if given:
+                mistakes.add(("variant", variant.name), f'{what}, or take kind = "qemu"')
 
 
 def refuse_undecided(experiment: Experiment, cases: Sequence[Case]) -> None:
