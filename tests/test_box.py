@@ -277,6 +277,18 @@ WENT_WRONG = {
     "the connection": ([NEW, NEW], {"job": [[255, "closed by remote host"]]}, "connection"),
     "the program": ([NEW, NEW], {"job": [[3, "no such program"]]}, "no-result"),
     "a sysctl": ([NEW], {"sysctl": [[1, "no such setting"]]}, "job-refused"),
+    "no time for the job": ([NEW], {"hold": [[1, "a full disk"]]}, "job-refused"),
+    "no list of CPUs": ([NEW], {"settle": [[1, "no such file"]]}, "job-refused"),
+    "panic before the job": (
+        [NEW, BACK],
+        {"settle": [GONE], "last_words": [[0, PANIC]]},
+        "panic",
+    ),
+    "CPUs that are off": (
+        [NEW],
+        {"settle": [[0, "quiet_smt\ton to off\ncpus\t0"]]},
+        "job-refused",
+    ),
     "room for {disk}": ([NEW], {"empty_folder": [[1, "9 KB are free"]]}, "job-refused"),
 }
 
@@ -290,6 +302,9 @@ def test_what_became_of_a_boot(what: str, fake: FakeBox, machine: Callable[..., 
     assert (outcome.host.status, outcome.host.reason) == ("failed", reason), outcome.host.text
     if "panic" in what:
         assert "sysrq triggered crash" in outcome.host.text
+    if "CPUs that" in what:
+        expected = "cpus = 2, and 1 are online; [box] quiet = true switched SMT off"
+        assert outcome.host.text == expected and not fake.names("job")
 
 
 @pytest.mark.slow
@@ -467,6 +482,17 @@ def test_a_box_that_cannot_is_refused_before_anything_is_done(
         box.probe(lambda _text: None)
     box.close()
     assert not fake.names("own", "put", "load", "go", "undo")
+
+
+def test_the_cpus_of_every_variant_must_be_there(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    fake.say()
+    box = machine()
+    variants = {"new": Variant("new", "", cpus=8)}
+    box._setup = replace(box._setup, variants=variants)
+    with pytest.raises(ToolError, match="'rack1': cpus = 8, and it has 4"):
+        box.probe(lambda _text: None)
 
 
 def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:

@@ -356,11 +356,10 @@ class Box(Built):
         self._facts = connect(self._remote)
         if problems := lacks(self._facts, self._settings):
             raise ToolError(f"box {self._host!r}: {'; '.join(problems)}")
-        cpus, wanted = cpus_of(self._facts.get("cpus", "")), self._setup.cpus
-        if len(cpus) < wanted:
-            raise ToolError(
-                f"box {self._host!r}: [machine] cpus = {wanted}, and it has {len(cpus)}"
-            )
+        cpus = len(cpus_of(self._facts.get("cpus", "")))
+        wanted = max(map(self._cpus, self._setup.variants))
+        if cpus < wanted:
+            raise ToolError(f"box {self._host!r}: cpus = {wanted}, and it has {cpus}")
         # Whoever has the lock knows that an earlier run with the same lock is dead.
         place = hashlib.sha256(str(lock.resolve()).encode()).hexdigest()[:8]
         controller = f"{facts.machine().get('machine_id', 'unknown')}-{place} {self._host}"
@@ -497,33 +496,14 @@ class Box(Built):
                 self._copies[path] = f"{ROOM}/shared/{len(self._copies)}"
                 self._remote.put(path.resolve(), self._copies[path], _COPY_S)
         booted = self._boot(plan.variant, image)
-        failed = booted if isinstance(booted, Diagnosis) else None
-        limit_s = sum(case.timeout_s + _GRACE_S for case in plan.job.cases) + 600
         settings: facts.Facts = {}
         cpus: list[int] = []
-        if failed is None:
-            quiet = "quiet" if self._settings.quiet else ""
-            self._ours(self._remote.ask(_call("hold"), self._owner, str(int(limit_s))))
-            fields = fields_of(self._remote.ask(_call("settle"), quiet).text)
-            online = cpus_of(fields.pop("cpus", ""))
-            cpus = online[-self._cpus(plan.variant) :]
-            others = [cpu for cpu in online if cpu not in cpus]
-            if quiet and others:
-                moved = self._remote.ask(_call("away"), ",".join(map(str, others))).text.strip()
-                fields["quiet_interrupts"] = f"{moved[:10]} moved off the measured CPUs"
-            if plan.job.counters or plan.job.metric:
-                self._remote.ask(_SYSCTL, "kernel/perf_event_paranoid", "1")
-            sysctls = [
-                w for name, value in plan.job.sysctl for w in (name.replace(".", "/"), value)
-            ]
-            if sysctls and (answer := self._remote.ask(_SYSCTL, *sysctls)).status:
-                failed = Diagnosis("job-refused", f"sysctl: {answer.last}")
-            if plan.disk_bytes:
-                size_kb = (plan.disk_bytes + _SPARE_BYTES) >> 10
-                answer = self._remote.ask(_call("empty_folder"), str(size_kb), str(HOST.uid))
-                if answer.status:
-                    failed = Diagnosis("job-refused", f"{{disk}}: {answer.last}")
-            settings = {**fields, "box_cpus": ",".join(map(str, cpus))}
+        failed: Diagnosis | None = None
+        settled = booted if isinstance(booted, Diagnosis) else self._settle(plan, booted)
+        if isinstance(settled, Diagnosis):
+            failed = settled
+        else:
+            settings, cpus = settled
             settings["boot"] = "firmware" if self._fresh else "kexec"
             settings["before_kexec_s"] = round(self._ordered_s - began_s, 2)
         request = BoxJob(
@@ -533,12 +513,46 @@ class Box(Built):
             limit_s=setup.timeout_s,
             remote=self._remote,
             script=self._job_script(plan, cpus),
-            after=lambda cause, ended: self._aftermath(booted, cause, ended),
+            after=lambda cause, ended: self._aftermath(
+                booted, cause, cut=ended.status == NOT_REACHED and not ended.stopped
+            ),
             settings=settings,
             booting_s=time.monotonic() - began_s,
             failed=failed,
         )
         return start(request, self.clock, listener)
+
+    def _settle(self, plan: Plan, booted: State) -> tuple[facts.Facts, list[int]] | Diagnosis:
+        """What the job needs of the kernel that answers: (what was set there, the job's CPUs)."""
+
+        def refused(why: str) -> Diagnosis:
+            return Diagnosis("job-refused", why)
+
+        ask, quiet = self._remote.ask, "quiet" if self._settings.quiet else ""
+        limit_s = sum(case.timeout_s + _GRACE_S for case in plan.job.cases) + 600
+        for call in (_call("hold"), self._owner, str(int(limit_s))), (_call("settle"), quiet):
+            if (answer := self._ours(ask(*call))).status:
+                cause = refused(f"the box is not ready for it: {answer.last}")
+                return cause if answer.reached else self._aftermath(booted, cause, cut=True)
+        fields = fields_of(answer.text)
+        online, wanted = cpus_of(fields.pop("cpus", "")), self._cpus(plan.variant)
+        if len(online) < wanted:
+            why = "; [box] quiet = true switched SMT off" if "quiet_smt" in fields else ""
+            return refused(f"cpus = {wanted}, and {len(online)} are online{why}")
+        cpus, others = online[-wanted:], online[:-wanted]
+        if quiet and others:
+            moved = ask(_call("away"), ",".join(map(str, others))).text.strip()
+            fields["quiet_interrupts"] = f"{moved[:10]} moved off the measured CPUs"
+        if plan.job.counters or plan.job.metric:
+            ask(_SYSCTL, "kernel/perf_event_paranoid", "1")
+        sysctls = [w for name, value in plan.job.sysctl for w in (name.replace(".", "/"), value)]
+        if sysctls and (answer := ask(_SYSCTL, *sysctls)).status:
+            return refused(f"sysctl: {answer.last}")
+        if plan.disk_bytes:
+            size_kb = (plan.disk_bytes + _SPARE_BYTES) >> 10
+            if (answer := ask(_call("empty_folder"), str(size_kb), str(HOST.uid))).status:
+                return refused(f"{{disk}}: {answer.last}")
+        return {**fields, "box_cpus": ",".join(map(str, cpus))}, cpus
 
     def _boot(self, variant: str, image: Image) -> State | Diagnosis:
         """The variant's kernel in place of the one that runs; why it is not there."""
@@ -691,14 +705,15 @@ class Box(Built):
     def _lost(self) -> Diagnosis:
         return Diagnosis("box-lost", f"{self._host} does not answer any more")
 
-    def _aftermath(self, booted: State | Diagnosis, cause: Diagnosis, ended: Ended) -> Diagnosis:
-        """Of a job without an end: the kernel's own death, the connection's, or the job's alone."""
+    def _aftermath(self, booted: State | Diagnosis, cause: Diagnosis, *, cut: bool) -> Diagnosis:
+        """Of a job without an end: the kernel's own death, the connection's, or the job's alone.
+        cut: ssh ended before its command did."""
         self._own_first = True
         state = self._answer(ANSWER_S) or self._returned()
         if state is None:
             return self._lost()
         if isinstance(booted, State) and state.boot_id == booted.boot_id:
-            if ended.status == NOT_REACHED and not ended.stopped:
+            if cut:
                 return Diagnosis(
                     "connection", f"ssh ended in the job, the box went on: {cause.text}"
                 )
