@@ -447,6 +447,21 @@ def test_what_brings_the_box_back_is_put_there_whole(tmp_path: Path) -> None:
     lines = (system / "kdyno-return.sh").read_text().splitlines()
     assert lines[:2] == [f"room={tmp_path}", "until=$1"]
     assert 'echo "$now" 2>/dev/null >"$room/returned"' in lines, "nothing was put in too early"
+    assert lines.index("kexec -u") < lines.index("SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl reboot")
+
+
+def test_a_reboot_is_no_kexec_of_what_is_loaded(tmp_path: Path) -> None:
+    for name in ("kexec", "systemd-run"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{tmp_path}/calls\n')
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    for verb in ("kexec", "reboot"):
+        command = ["sh", "-c", module._call("go"), "sh", verb]
+        subprocess.run(command, check=True, env=environment)
+    first, second, third = (tmp_path / "calls").read_text().splitlines()
+    assert first.endswith("--setenv=SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl kexec")
+    assert second == "kexec -u"
+    assert third.endswith("--setenv=SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl reboot")
 
 
 def test_a_kernel_of_an_earlier_run_is_left_first(

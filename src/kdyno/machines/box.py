@@ -113,10 +113,6 @@ def _call(function: str) -> str:
 _STATE = "cat /proc/sys/kernel/random/boot_id && uname -r && cat /proc/cmdline"
 _LOOK = "cat /proc/loadavg"
 _SYSCTL = 'while [ $# -gt 1 ]; do printf %s "$2" >"/proc/sys/$1" || exit 1; shift 2; done'
-# Behind the command's end, so that ssh has its status.
-_GO = (
-    "systemd-run --quiet --collect --on-active=300ms --timer-property=AccuracySec=50ms systemctl $1"
-)
 # Where the first process is dead, or a service does not stop.
 _FORCE = "sync; systemctl --force --force reboot || echo b >/proc/sysrq-trigger"
 
@@ -661,7 +657,7 @@ class Box(Built):
     def _reset(self, verb: str, before: State) -> State | None:
         """Send it through ``systemctl verb``; as ``_arrived``."""
         self._ordered_s, self._sent = time.monotonic(), (verb, before)
-        self._remote.ask(_GO, verb)
+        self._remote.ask(_call("go"), verb)
         self._remote.hang_up()
         return self._arrived(verb, before)
 

@@ -104,7 +104,8 @@ while read -r now rest </proc/uptime; now=${now%%.*}
 do sleep $(( until - now )); done
 echo "$now" 2>/dev/null >"$room/returned"
 sync
-systemctl reboot
+kexec -u
+SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl reboot
 sleep 60
 systemctl --force --force reboot
 END
@@ -195,6 +196,14 @@ load() {
     # shellcheck disable=SC2046  # no word or one
     kexec -l --no-checks vmlinuz $([ -e initrd ] && echo --initrd=initrd) --command-line="$2" ||
         exit 1
+}
+
+# By `systemctl $1`, kexec or reboot, behind this command's end, so that ssh has its status. With a
+# kernel loaded newer versions of systemd take a reboot for a kexec.
+go() {
+    [ "$1" != reboot ] || kexec -u 2>/dev/null
+    systemd-run --quiet --collect --on-active=300ms --timer-property=AccuracySec=50ms \
+        --setenv=SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl "$1"
 }
 
 # What the box kept of a kernel under test that is not there any more.
