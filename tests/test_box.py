@@ -22,7 +22,7 @@ from toy_kernel import FILES, Toy, variant
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Box as Settings
-from kdyno.experiment.model import Variant
+from kdyno.experiment.model import Machine, Variant
 from kdyno.kernels.build import localized
 from kdyno.kernels.config import Wish, local_lines
 from kdyno.kernels.image import KEXEC, Image, release_of
@@ -42,7 +42,8 @@ from kdyno.machines.kinds import of_command_line
 from kdyno.machines.machine import Plan, Setup, run_to_end
 from kdyno.machines.process import Outcome
 from kdyno.machines.ssh import PUT, Remote
-from kdyno.measure.bench import check_machine
+from kdyno.measure import bench
+from kdyno.measure.builder import Recipes
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
@@ -585,7 +586,7 @@ def test_keys_that_a_box_would_not_notice_are_refused() -> None:
     experiment = parse(IGNORED, "x.toml", Path("/"), vocabulary(load()))
     best = Variant("c", "", arch="x86_64", best=(("memcpy", "this CPU has it"),))
     with pytest.raises(UsageError) as refusal:
-        check_machine(replace(experiment, variants=(*experiment.variants, best)))
+        bench.check_machine(replace(experiment, variants=(*experiment.variants, best)))
     lines = str(refusal.value).splitlines()
     for beginning in (
         "x.toml:6: variant.a: scheduler is loaded by a guest's first process: leave it out",
@@ -595,6 +596,21 @@ def test_keys_that_a_box_would_not_notice_are_refused() -> None:
         'variant.c: "best" is a routine for the CPU of this machine: name one',
     ):
         assert any(beginning in line for line in lines), (beginning, lines)
+
+
+def test_programs_of_a_box_are_not_looked_for_here(
+    fake: FakeBox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "guest_program", lambda *_: tmp_path / "guest")
+    suites = load()
+    text = IGNORED.replace('name = "unixbench"\ncases = ["pipe"]', 'name = "fio"')
+    text += '[[suite]]\nname = "run"\ncommand = "nosuchprogram"\n'
+    experiment = parse(text, "x.toml", Path("/"), vocabulary(suites))
+    monkeypatch.setitem(bench.ENVIRONMENT, "PATH", str(tmp_path))
+    assert bench.check_cases(experiment, suites, tmp_path, Recipes({}, {})) == ()
+    here = replace(experiment, machine=Machine("qemu"))
+    with pytest.raises(UsageError, match="no program 'nosuchprogram'"):
+        bench.check_cases(here, suites, tmp_path, Recipes({}, {}))
 
 
 def test_features_are_hidden_by_the_command_line_of_a_box(machine: Callable[..., Box]) -> None:

@@ -316,18 +316,19 @@ def check_cases(
         _check_userland(cases_of(experiment, suites))
         return ()
     mistakes, path = experiment.mistakes(), ENVIRONMENT["PATH"]
+    root = None if KINDS[experiment.machine.kind].remote else Path("/")
     commands = list(dict.fromkeys(use.command for use in experiment.suites if use.command))
     keys = [("suite", index, "command") for index in range(MOST_SUITES)]
     given = [key for key in keys if mistakes.positions.has(key)]
     for (program, *_), key in zip(commands, given or keys, strict=False):
-        if not {"/", "{"} & set(program) and shutil.which(program, path=path) is None:
+        if root and not {"/", "{"} & set(program) and shutil.which(program, path=path) is None:
             mistakes.add(key, f"no program {program!r} in {path}, where a case looks for it")
     mistakes.raise_any()
     # A source that is not fetched yet will be.
     source = any(variant.source for variant in experiment.variants)
     tree = tree_of(experiment, recipes) or (Path("/") if source else None)
     programs = programs_folder(guest_program(cache, 64))
-    lacking = _lacking(cases_of(experiment, suites), programs, tree)
+    lacking = _lacking(cases_of(experiment, suites), programs, tree, root)
     return tuple(f"{name} cannot run here: {why}" for name, why in lacking.items())
 
 
