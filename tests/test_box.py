@@ -465,6 +465,27 @@ def test_a_reboot_is_no_kexec_of_what_is_loaded(tmp_path: Path) -> None:
     assert third.endswith("--setenv=SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl reboot")
 
 
+def test_a_box_has_booted_and_is_quiet_before_its_cpus_are_counted(tmp_path: Path) -> None:
+    online = tmp_path / "sys/devices/system/cpu/online"
+    online.parent.mkdir(parents=True)
+    online.write_text("0-3\n")
+    (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\n')
+    (tmp_path / "systemctl").chmod(0o755)
+    # Not on the machine that runs the tests.
+    script = module._call("settle").replace("/sys/", f"{tmp_path}/sys/")
+    settled = subprocess.run(
+        ["sh", "-c", script, "sh", "quiet"],
+        check=True,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert fields_of(settled.stdout) == {"quiet_irqbalance": "stopped", "cpus": "0-3"}
+    first, *_, active, stop = (tmp_path / "calls").read_text().splitlines()
+    assert first == "is-system-running --wait"
+    assert (active, stop) == ("is-active --quiet irqbalance", "stop irqbalance")
+
+
 def test_a_kernel_of_an_earlier_run_is_left_first(
     fake: FakeBox, machine: Callable[..., Box]
 ) -> None:

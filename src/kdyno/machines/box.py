@@ -84,6 +84,8 @@ _COPY_S = 1800.0
 _SPARE_BYTES = 256 << 20
 """What stays free on its disk."""
 _INITRAMFS_S = 900.0
+_SETTLE_S = 240.0
+"""Half of it for services that still start."""
 _GRACE_S = 150.0
 """Beyond a case's own limit: what a network may be away for, and what kdyno waits for it."""
 _RENEWED_S = 3600.0
@@ -527,7 +529,7 @@ class Box(Built):
         ask, quiet = self._remote.ask, "quiet" if self._settings.quiet else ""
         limit_s = sum(case.timeout_s + _GRACE_S for case in plan.job.cases) + 600
         for call in (_call("hold"), self._owner, str(int(limit_s))), (_call("settle"), quiet):
-            if (answer := self._ours(ask(*call))).status:
+            if (answer := self._ours(ask(*call, limit_s=_SETTLE_S))).status:
                 cause = refused(f"the box is not ready for it: {answer.last}")
                 return cause if answer.reached else self._aftermath(booted, cause, cut=True)
         fields = fields_of(answer.text)

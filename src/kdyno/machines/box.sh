@@ -228,6 +228,8 @@ set_all() {
 
 # The CPUs that there are, before a job; $1 "quiet": without what disturbs it.
 settle() {
+    # ssh answers while services still start. That one of them failed does not matter here.
+    timeout 120 systemctl is-system-running --wait >/dev/null 2>&1
     if [ "$1" = quiet ]; then
         set_all smt /sys/devices/system/cpu/smt/control off
         set_all governor '/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor' performance
@@ -238,6 +240,9 @@ settle() {
         # shellcheck disable=SC2086  # words on purpose
         [ -z "$timers" ] || { systemctl stop $timers
             printf 'quiet_timers\t%s stopped\n' "$(echo $timers | wc -w)"; }
+        # It would move the interrupts back.
+        systemctl is-active --quiet irqbalance && systemctl stop irqbalance &&
+            printf 'quiet_irqbalance\tstopped\n'
     fi
     printf 'cpus\t%s\n' "$(cat /sys/devices/system/cpu/online)"
 }
