@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -550,6 +551,24 @@ def test_too_little_space_and_another_kdyno(fake: FakeBox, machine: Callable[...
     fake.say(facts=facts(), own=[[1, "another kdyno works there"]])
     with pytest.raises(ToolError, match="another kdyno works there"):
         machine().probe(lambda _text: None)
+
+
+def test_images_have_to_fit_together(
+    fake: FakeBox, machine: Callable[..., Box], tmp_path: Path
+) -> None:
+    box, variant = machine(), Variant("new", "")
+    image = box._setup.images["new"]
+    shutil.copytree(image.folder, tmp_path / "other")
+    other = replace(image, digest="e" * 32, folder=tmp_path / "other")
+    for each in (image, other):
+        os.truncate(each.vmlinuz, 100 << 20)
+    variants = {"new": variant, "other": replace(variant, name="other")}
+    images = {"new": image, "other": other}
+    box._setup = replace(box._setup, variants=variants, images=images)
+    fake.say(state=[[0, OWN]], facts=facts(free_kb=str(500 << 10)))
+    with pytest.raises(ToolError, match="500 MB are free in /var/lib, and 656 .* for new, other"):
+        box.probe(lambda _text: None)
+    assert not [each for each in fake.log if each[:2] == ["put", "vmlinuz"]]
 
 
 def test_words_of_a_box_are_a_strangers() -> None:

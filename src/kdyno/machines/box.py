@@ -399,22 +399,26 @@ class Box(Built):
         images = {image.digest: (name, image) for name, image in self._setup.images.items()}
         listed = must("it cannot be read", f"cd {room}/images && ls -d */ready || true")
         ready = {line.split("/")[0] for line in listed.splitlines()}
+        sizes = {
+            name: sum(file.stat().st_size for file in _files(image))
+            for digest, (name, image) in images.items()
+            if digest not in ready
+        }
+        # The copies, and as much again for the initramfs that is made of each.
+        needed_bytes = 2 * sum(sizes.values()) + _SPARE_BYTES
+        free_bytes = int(self._facts.get("free_kb") or 0) << 10
+        if sizes and free_bytes < needed_bytes:
+            raise ToolError(
+                f"box {self._host!r}: {free_bytes >> 20} MB are free in /var/lib, and "
+                f"{needed_bytes >> 20} are needed for {', '.join(sizes)}"
+            )
         for digest, (name, image) in images.items():
-            packed = image.folder / KEXEC.name
-            files = [packed] if packed.is_file() else [image.vmlinuz, *_below(image.modules)]
             self._renew()
-            if digest not in ready:
-                size_bytes = sum(file.stat().st_size for file in files)
-                free_bytes = int(self._facts.get("free_kb") or 0) << 10
-                # The copy, and as much again for the initramfs that is made of it.
-                if free_bytes < 2 * size_bytes + _SPARE_BYTES:
-                    raise ToolError(
-                        f"box {self._host!r}: {free_bytes >> 20} MB are free in /var/lib, and "
-                        f"{name} takes {(2 * size_bytes + _SPARE_BYTES) >> 20}"
-                    )
-                notice(f"{self._host}: copying {name}, {size_bytes >> 20} MB")
+            if name in sizes:
+                notice(f"{self._host}: copying {name}, {sizes[name] >> 20} MB")
                 place = f"{room}/images/{digest}"
-                if packed.is_file():
+                if image.has(KEXEC):
+                    packed = image.folder / KEXEC.name
                     self._remote.unpack(packed, release_of(image), place, _COPY_S)
                 else:
                     must("it cannot be written to", 'mkdir -p "$1"', place)
@@ -430,7 +434,7 @@ class Box(Built):
                     f"box {self._host!r}: {name} has modules and needs an initramfs, and the box "
                     "has neither mkinitramfs nor dracut"
                 )
-            elif digest not in ready:
+            elif name in sizes:
                 notice(f"{self._host}: {self._facts['generator']} for {name}")
             self._renew()
             must(f"{name}: its modules", _call("modules"), release, digest)
@@ -767,8 +771,12 @@ class Box(Built):
             self._lock.close()
 
 
-def _below(folder: Path) -> list[Path]:
-    return [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
+def _files(image: Image) -> list[Path]:
+    """What a box gets of it."""
+    if image.has(KEXEC):
+        return [image.folder / KEXEC.name]
+    modules = (file for file in image.modules.rglob("*") if not file.is_symlink())
+    return [image.vmlinuz, *(file for file in modules if file.is_file())]
 
 
 class Boxes:
