@@ -452,6 +452,37 @@ def test_what_brings_the_box_back_is_put_there_whole(tmp_path: Path) -> None:
     assert lines.index("kexec -u") < lines.index("SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl reboot")
 
 
+def test_nothing_is_left_of_what_was_put_there(tmp_path: Path) -> None:
+    room, folder = tmp_path / "kdyno", "etc/systemd/system"
+    script = module._call("undo").replace(module.ROOM, str(room))
+    for path in ("/etc/systemd", "/run/modprobe.d", "/lib/modules", "/sys/kernel"):
+        script = script.replace(path, f"{tmp_path}{path}")
+    for name in (
+        *(f"{folder}/kdyno-return.service", f"{folder}/kdyno-return.sh"),
+        *(f"{folder}/sysinit.target.wants/kdyno-return.service", "run/modprobe.d/kdyno.conf"),
+        *("etc/systemd/system.conf.d/kdyno.conf", "kdyno/images/d/modules/a.ko"),
+        *(f"{folder}/other.service", "lib/modules/6.1.0/a.ko", "sys/kernel/kexec_loaded"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("0")
+    (tmp_path / "lib/modules/6.12.1").symlink_to(room / "images/d/modules")
+    subprocess.run(["sh", "-c", f"systemctl() {{ :; }}\n{script}", "sh", ""], check=True)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if not path.is_dir()}
+    assert left == {f"{folder}/other.service", "lib/modules/6.1.0/a.ko", "sys/kernel/kexec_loaded"}
+
+
+def test_a_watchdog_that_stops_at_a_kexec_is_noted(machine: Callable[..., Box]) -> None:
+    box = machine()
+    box._facts = {**FACTS, "watchdog_builtin": "yes"}
+    (note,) = disturbing(box._facts)
+    assert "watchdog.stop_on_reboot=0 on the box's own command line" in note
+    box_flag, flag = box.caveats()
+    assert flag.kind == "no-watchdog"
+    assert flag.text.startswith("no watchdog, after a kexec from the box's own, until ")
+    box._facts = FACTS
+    assert box.caveats() == (box_flag,)
+
+
 def test_a_reboot_is_no_kexec_of_what_is_loaded(tmp_path: Path) -> None:
     for name in ("kexec", "systemd-run"):
         (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{tmp_path}/calls\n')

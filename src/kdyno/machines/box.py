@@ -243,6 +243,11 @@ def disturbing(fields: Mapping[str, str]) -> list[str]:
     get, notes = fields.get, []
     if not get("own_kernel"):
         notes.append("its kernel is not in /boot: see that a reset ends in a kernel you trust")
+    if get("watchdog_builtin"):
+        notes.append(
+            "its watchdog is built in and stops at a kexec: a kernel that hangs at its start needs "
+            "you. watchdog.stop_on_reboot=0 on the box's own command line lets it go on"
+        )
     if not get("pstore"):
         notes.append("its firmware keeps no last words (pstore): a panic is called a reset")
     if get("governor", "performance") not in ("", "performance"):
@@ -368,6 +373,7 @@ class Box(Built):
         if state is not None and not state.own:
             notice(f"{self._host}: it is in a kernel of an earlier run, and goes back to its own")
             state = self._reset("reboot", state)
+            self._facts = connect(self._remote) if state else {}
         if state is None or not state.own:
             raise ToolError(f"box {self._host!r} is not in a kernel of its own")
         self._own = state
@@ -477,9 +483,11 @@ class Box(Built):
                 f"{firmware}; cases ran in bubblewrap",
             )
         ]
-        if not self._armed:
-            text = "no watchdog: a kernel that hung would have needed somebody who resets the box"
-            flags.append(Flag(kind="no-watchdog", text=text))
+        if not self._armed or self._facts.get("watchdog_builtin"):
+            # From a kernel under test it goes on, by a word of its command line.
+            when = ", after a kexec from the box's own, until systemd ran" if self._armed else ""
+            text = f"no watchdog{when}: a kernel that hung would have needed somebody who resets "
+            flags.append(Flag(kind="no-watchdog", text=f"{text}the box"))
         return tuple(flags)
 
     @property

@@ -11,6 +11,9 @@ manager=/etc/systemd/system.conf.d
 
 say() { printf '%s\t%s\n' "$1" "$(printf %s "$2" | tr '\n\t' '  ' | cut -c1-2000)"; }
 has() { command -v "$1" >/dev/null 2>&1 && echo "$1"; }
+# Whether the watchdog stops on the way into the next kernel, and its drivers, if they are modules.
+stops() { [ "$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)" = -1 ]; }
+drivers() { lsmod | sed -n 's/^watchdog .* //p' | tr , ' '; }
 
 facts() {
     say arch "$(uname -m)"
@@ -27,6 +30,7 @@ facts() {
     say generator "$(has mkinitramfs || has dracut)"
     say bwrap "$(bwrap --ro-bind / / --unshare-pid true 2>/dev/null && has bwrap)"
     say watchdog "$(ls /dev/watchdog[0-9]* 2>/dev/null)"
+    say watchdog_builtin "$([ -e /dev/watchdog0 ] && stops && [ -z "$(drivers)" ] && echo yes)"
     say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
     say own_kernel "$(ls "/boot/vmlinuz-$(uname -r)" 2>/dev/null)"
     say governor "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
@@ -77,7 +81,7 @@ unlink_modules() { find /lib/modules -maxdepth 1 -type l -lname "$room/*" -delet
 undo() {
     systemctl stop kdyno-return.service 2>/dev/null
     unlink_modules
-    rm -f "$unit" "$way_back" "$wants/kdyno-return.service"
+    rm -f "$unit" "$way_back" "$wants/kdyno-return.service" /run/modprobe.d/kdyno.conf
     [ "$(cat /sys/kernel/kexec_loaded)" = 0 ] || kexec -u
     [ "$1" = keep ] || rm -rf "$room"
     if [ -e "$manager/kdyno.conf" ]; then
@@ -182,11 +186,10 @@ load() {
         { echo "systemd is dead" >&2; exit 1; }
     # Most drivers stop the watchdog on the way into the next kernel. Those of kernels under test
     # are told not to by a word of their command line; the box's own are loaded anew for it.
-    stops=$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)
-    if [ -n "$3" ] && [ "$stops" = -1 ]; then
+    if [ -n "$3" ] && stops; then
         mkdir -p /run/modprobe.d
         echo 'options watchdog stop_on_reboot=0' >/run/modprobe.d/kdyno.conf
-        drivers=$(lsmod | sed -n 's/^watchdog .* //p' | tr , ' ')
+        drivers=$(drivers)
         # shellcheck disable=SC2086  # words on purpose
         [ -z "$drivers" ] || { modprobe -r $drivers watchdog; modprobe -a $drivers; }
     fi
