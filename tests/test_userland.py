@@ -47,7 +47,9 @@ MADE = """#!/bin/sh
 printf '%s\\n' "$@" >"$REQUESTED"
 for word; do case $word in *.tar) archive=$word ;; esac; done
 work=$(mktemp -d)
-mkdir -p "$work/usr/bin" "$work/etc" "$work/dev" "$work/var/lib/dpkg"
+mkdir -p "$work/usr/bin" "$work/etc/apt/apt.conf.d" "$work/dev" "$work/var/lib/dpkg"
+for word; do case $word in --aptopt=/*)
+    cp "${word#--aptopt=}" "$work/etc/apt/apt.conf.d/99mmdebstrap" ;; esac; done
 ln -s usr/bin "$work/bin"
 ln -s /etc/alternatives/awk "$work/usr/bin/awk"
 printf '#!' >"$work/usr/bin/fio"
@@ -111,6 +113,7 @@ def test_it_is_made_once_of_the_release_alone(requested: Path, tmp_path: Path) -
     assert words[-3] == "trixie" and words[-1].endswith("http://mirror.example/debian trixie main")
     assert description.startswith("userland debian:trixie/i386, 2 packages (")
     assert not (root / "dev" / "null").exists()
+    assert not [*(root / "etc/apt/apt.conf.d").iterdir()], "a proxy's password may be in it"
     assert (root / "usr/bin/fio").stat().st_mode & 0o7777 == 0o755
     scripts = {path.name for path in (root.parent).glob("guest-*/programs/*")}
     assert {"disk.sh", "tiobench.sh", "files.fio"} <= scripts

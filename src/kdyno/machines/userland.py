@@ -36,8 +36,10 @@ _OWN = "{programs}/"
 _INSTALL = "// install: "
 _LEFT_OUT = ("doc", "info", "locale", "man")
 """Folders of /usr/share that no program needs."""
+_SETTINGS = "/etc/apt/apt.conf.d/99mmdebstrap"
+"""Where mmdebstrap leaves what it was given for apt: this machine's settings."""
 _NEEDED_BYTES = 3_000_000_000
-_RECIPE = 1
+_RECIPE = 2
 """Another one where what is made of the same packages changes."""
 
 
@@ -125,6 +127,7 @@ def _bootstrap(request: str, packages: Sequence[str], home: Path, progress: Prog
     root.mkdir()
     # Nobody's files but this user's, without devices and set-user bits.
     argv = ["tar", "-xf", str(archive), "-C", str(root), "--no-same-owner", "--exclude=./dev/*"]
+    argv += [f"--exclude=.{_SETTINGS}"]
     with started([*argv, "--no-same-permissions"], stdout=None, umask=0o022) as tar:
         if status := tar.process.wait():
             raise_failure(argv, status, tar.complaint())
