@@ -584,6 +584,21 @@ def test_too_little_space_and_another_kdyno(fake: FakeBox, machine: Callable[...
         machine().probe(lambda _text: None)
 
 
+def test_a_kernel_without_an_initramfs_needs_a_root_that_it_finds(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    box = machine()
+    shutil.rmtree(box._setup.images["new"].modules)
+    fake.say(state=[[0, OWN.replace("root=/dev/sda1", "root=UUID=1-2")]])
+    with pytest.raises(ToolError, match="new has no modules .* root=UUID=1-2 is nothing that"):
+        box.probe(lambda _text: None)
+    box.close()
+    other = machine()
+    variants = {"new": Variant("new", "", cmdline="root=/dev/sda2")}
+    other._setup = replace(other._setup, variants=variants)
+    other.probe(lambda _text: None)
+
+
 def test_images_have_to_fit_together(
     fake: FakeBox, machine: Callable[..., Box], tmp_path: Path
 ) -> None:

@@ -396,6 +396,15 @@ class Box(Built):
     def _install(self, notice: Callable[[str], None]) -> None:
         """The guest program, what brings the box back, and each image with its initramfs."""
         must, room = self._remote.must, ROOM
+        generator = self._facts.get("generator", "")
+        for name, image in self._setup.images.items():
+            if not image.modular:
+                self._refuse_named_root(name)
+            elif not generator:
+                raise ToolError(
+                    f"box {self._host!r}: {name} has modules and needs an initramfs, and the box "
+                    "has neither mkinitramfs nor dracut"
+                )
         program = guest_program(self._setup.cache, 64)
         until_s = str(int(self._settings.boot_timeout_s))
         armed = str(_KEXEC_WATCHDOG_S) if self._armed else ""
@@ -432,29 +441,22 @@ class Box(Built):
                     if image.modules.is_dir():
                         self._remote.put(image.modules, f"{place}/modules", _COPY_S)
                         self._remote.put(image.config, f"{place}/config", _COPY_S)
+            if image.modular and name in sizes:
+                notice(f"{self._host}: {generator} for {name}")
             release = release_of(image)
-            if not image.modular:
-                self._refuse_named_root(name)
-            elif not self._facts.get("generator"):
-                raise ToolError(
-                    f"box {self._host!r}: {name} has modules and needs an initramfs, and the box "
-                    "has neither mkinitramfs nor dracut"
-                )
-            elif name in sizes:
-                notice(f"{self._host}: {self._facts['generator']} for {name}")
             self._renew()
             must(f"{name}: its modules", _call("modules"), release, digest)
-            generator = self._facts.get("generator", "")
             what = f"{name}: no initramfs"
             must(what, _call("initramfs"), release, digest, generator, limit_s=_INITRAMFS_S)
 
     def _refuse_named_root(self, name: str) -> None:
-        own = self._own
-        root = next((word for word in own.words if word.startswith("root=")), "") if own else ""
+        # Of several the kernel takes the last.
+        words = self._cmdline(name, "").split()
+        root = next((word for word in reversed(words) if word.startswith("root=")), "")
         if root.startswith(("root=UUID=", "root=LABEL=", "root=/dev/mapper/")):
             raise ToolError(
-                f"{name} has no modules and so no initramfs, and the box's {root} is nothing that "
-                "a kernel finds by itself: root=/dev/… or root=PARTUUID=… in cmdline would be"
+                f"{name} has no modules and so no initramfs, and {root} is nothing that a kernel "
+                "finds by itself: root=/dev/… or root=PARTUUID=… in cmdline would be"
             )
 
     def host_facts(self) -> facts.Facts:
