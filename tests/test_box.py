@@ -35,6 +35,7 @@ from kdyno.machines.box import (
     disturbing,
     fields_of,
     lacks,
+    number_of,
     own_config,
     state_of,
 )
@@ -627,6 +628,7 @@ def test_words_of_a_box_are_a_strangers() -> None:
     assert cpus_of("0-3,6") == [0, 1, 2, 3, 6]
     assert cpus_of("0-999999,x,-3") == []
     assert len(cpus_of("0-9999")) == 4096
+    assert [*map(number_of, ("12", "x", "", "-1", "9" * 5000))] == [12, 0, 0, 0, 0]
     assert disturbing({**FACTS, "pstore": "", "governor": "powersave", "smt": "on"}) == [
         "its firmware keeps no last words (pstore): a panic is called a reset",
         "governor powersave: [box] quiet = true sets performance",

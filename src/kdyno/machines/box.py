@@ -149,6 +149,11 @@ def fields_of(text: str) -> dict[str, str]:
     return {name: "".join(filter(str.isprintable, value.strip())) for name, value in fields}
 
 
+def number_of(text: str) -> int:
+    """0 of what is none."""
+    return int(text) if re.fullmatch(r"\d{1,15}", text) else 0
+
+
 def cpus_of(text: str) -> list[int]:
     """``0-3,6`` as numbers; none of what is no such list, and 4,096 at most."""
     numbers: set[int] = set()
@@ -421,7 +426,7 @@ class Box(Built):
         }
         # The copies, and as much again for the initramfs that is made of each.
         needed_bytes = 2 * sum(sizes.values()) + _SPARE_BYTES
-        free_bytes = int(self._facts.get("free_kb") or 0) << 10
+        free_bytes = number_of(self._facts.get("free_kb", "")) << 10
         if sizes and free_bytes < needed_bytes:
             raise ToolError(
                 f"box {self._host!r}: {free_bytes >> 20} MB are free in /var/lib, and "
@@ -471,7 +476,7 @@ class Box(Built):
             "host_kernel": own.release if own else "",
             "host_arch": fields.get("arch", ""),
             "cpus": float(len(cpus_of(fields.get("cpus", "")))),
-            "memory_bytes": float(fields.get("memory_kb") or 0) * 1024,
+            "memory_bytes": number_of(fields.get("memory_kb", "")) * 1024.0,
             "box": self._host,
         }
 
