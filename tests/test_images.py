@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import struct
 import subprocess
 from dataclasses import replace
@@ -146,6 +147,15 @@ def test_other_content_is_another_image(tmp_path: Path) -> None:
     assert first.digest != other.digest
     options = {"a": first.build["options"], "b": other.build["options"]}
     assert dict(installed.differing(options)) == {"PREEMPT_RT": {"a": "n", "b": "y"}}
+
+
+def test_a_kernel_that_this_user_cannot_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = kernel_files(tmp_path / "system") / f"boot/vmlinuz-{VERSION}"
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != file)  # root may read all
+    with pytest.raises(UsageError, match=rf"this user cannot read {file}\. sudo chmod a\+r"):
+        fetched(f"path:{file}", tmp_path / "cache")
 
 
 @pytest.mark.needs("dpkg-deb")

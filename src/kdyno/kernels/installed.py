@@ -7,6 +7,7 @@ kernel installed here are one image. All of it is unpacked in the sandbox, withi
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -241,8 +242,13 @@ def _installed(request: Request, collect: Callable[[Path], _Files]) -> Image:
             place.parent.mkdir(parents=True, exist_ok=True)
             if file.is_relative_to(scratch):
                 file.rename(place)
-            else:
+            elif os.access(file, os.R_OK):
                 shutil.copyfile(file, place)
+            else:
+                raise UsageError(
+                    f"image {origin}: this user cannot read {file}. sudo chmod a+r {file} lets "
+                    "everybody read it"
+                )
             place.chmod(0o644)
         lines = trees.manifest_lines(ready, list(trees.walk(str(ready))), origin, request.progress)
         digest = trees.digest_of([f"installed {_FORMAT}", *lines])[:32]
