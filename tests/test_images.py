@@ -294,6 +294,9 @@ def test_modules_come_after_what_they_depend_on(tmp_path: Path) -> None:
         installed.needed(image, ("9p",))
     with pytest.raises(UsageError, match=r"has no gone, .*unused needs it"):
         installed.needed(image, ("unused",))
+    circle = {"a.ko": b"\0depends=b\0", "b.ko": b"\0depends=a\0"}
+    round_trip = installed.needed(with_modules(tmp_path / "circle", circle), ("a",))
+    assert [name for name, _ in round_trip] == ["b", "a"]
     # Packed ones are unpacked.
     need("xz")
     content = b"\0depends=\0" + b"code" * 1000

@@ -352,6 +352,7 @@ def needed(image: Image, names: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
     lines = listed.read_text("utf-8", "replace").splitlines() if listed.is_file() else ()
     builtin = frozenset(map(name_of, lines))
     order: dict[str, bytes] = {}
+    begun = set[str]()
 
     def add(name: str, by: str, soft: bool = False) -> None:
         # The kernel asks for crc32c and the like by an alias; generic code answers everywhere.
@@ -362,8 +363,9 @@ def needed(image: Image, names: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
                 f"image {image.build.get('source')}: its kernel has no {name}, neither built in "
                 f"nor as a module, and {by} needs it"
             )
-        if own is None or own in builtin or own in order or len(order) >= _MOST_MODULES:
+        if own is None or own in builtin or own in begun or len(begun) >= _MOST_MODULES:
             return
+        begun.add(own)  # two that need each other, which no kernel builds, have no order
         content = decompressed(files[own], _MOST_MODULE_BYTES)
         hard, softs = _DEPENDS.search(content), _SOFT.findall(content)
         for other in hard[1].decode().split(",") if hard else ():
