@@ -591,7 +591,7 @@ def test_a_kernel_without_an_initramfs_needs_a_root_that_it_finds(
     box = machine()
     shutil.rmtree(box._setup.images["new"].modules)
     fake.say(state=[[0, OWN.replace("root=/dev/sda1", "root=UUID=1-2")]])
-    with pytest.raises(ToolError, match="new has no modules .* root=UUID=1-2 is nothing that"):
+    with pytest.raises(ToolError, match=r"new has no modules .* root=UUID=1-2 is nothing that"):
         box.probe(lambda _text: None)
     box.close()
     other = machine()
@@ -613,7 +613,7 @@ def test_images_have_to_fit_together(
     images = {"new": image, "other": other}
     box._setup = replace(box._setup, variants=variants, images=images)
     fake.say(state=[[0, OWN]], facts=facts(free_kb=str(500 << 10)))
-    with pytest.raises(ToolError, match="500 MB are free in /var/lib, and 656 .* for new, other"):
+    with pytest.raises(ToolError, match=r"500 MB are free in /var/lib, and 656 .* for new, other"):
         box.probe(lambda _text: None)
     assert not [each for each in fake.log if each[:2] == ["put", "vmlinuz"]]
 
