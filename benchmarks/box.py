@@ -3,9 +3,9 @@
 
     python -m benchmarks.box [--boots N] [--json FILE]
 
-By turns: `systemctl reboot` until ssh answers from the new boot, and a boot of one empty case from
-the order for kexec until its last record is here. Both begin with systemd's shutdown. A real
-machine's own boot takes its firmware's minute besides.
+By turns: `systemctl reboot` until the new boot is complete, and a boot of one empty case from the
+order for kexec until its last record is here. Both begin with systemd's shutdown, and cases wait
+for the end of booting too. A real machine's own boot takes its firmware's minute besides.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ max_boots = 2
 
 
 def reboot_s(box: bed.Bed) -> float:
-    """From the order until ssh answers in another boot."""
+    """From the order until another boot answers, and has started its services."""
     own = "cat /proc/sys/kernel/random/boot_id"
     before, begin_s = box.ask(own), time.monotonic()
     box.ask("systemctl reboot")
     while box.ask(own, limit_s=15) in ("", before):
         time.sleep(0.2)
+    box.ask("systemctl is-system-running --wait")
     return time.monotonic() - begin_s
 
 

@@ -280,8 +280,7 @@ WENT_WRONG = {
     "the connection": ([NEW, NEW], {"job": [[255, "closed by remote host"]]}, "connection"),
     "the program": ([NEW, NEW], {"job": [[3, "no such program"]]}, "no-result"),
     "a sysctl": ([NEW], {"sysctl": [[1, "no such setting"]]}, "job-refused"),
-    "no time for the job": ([NEW], {"hold": [[1, "a full disk"]]}, "job-refused"),
-    "no list of CPUs": ([NEW], {"settle": [[1, "no such file"]]}, "job-refused"),
+    "no time for the job": ([NEW], {"settle": [[1, "a full disk"]]}, "job-refused"),
     "panic before the job": (
         [NEW, BACK],
         {"settle": [GONE], "last_words": [[0, PANIC]]},
@@ -430,7 +429,8 @@ def test_the_file_that_says_who_has_a_box(tmp_path: Path) -> None:
     assert status("own", "b rack1 2", "b rack1") == 1
     assert status("own", "a rack1 3", "a rack1") == 0, "who has its lock knows that it is dead"
     assert (status("renew", "a rack1 1", "9"), status("load", "d", "", "", "a rack1 1")) == (3, 3)
-    assert status("hold", "a rack1 3", "3600") == 0
+    assert status("settle", "a rack1 1", "9", "") == 3
+    assert status("settle", "a rack1 3", "3600", "") == 0
     assert owner.stat().st_mtime > time.time() + 1800 and (tmp_path / "kdyno-until").exists()
     os.utime(owner, (0, 0))
     assert status("own", "b rack1 2", "b rack1") == 0
@@ -506,8 +506,9 @@ def test_a_box_has_booted_and_is_quiet_before_its_cpus_are_counted(tmp_path: Pat
     (tmp_path / "systemctl").chmod(0o755)
     # Not on the machine that runs the tests.
     script = module._call("settle").replace("/sys/", f"{tmp_path}/sys/")
+    script = script.replace("/run/", f"{tmp_path}/").replace(module.ROOM, f"{tmp_path}/kdyno")
     settled = subprocess.run(
-        ["sh", "-c", script, "sh", "quiet"],
+        ["sh", "-c", script, "sh", "", "60", "quiet"],
         check=True,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
         stdout=subprocess.PIPE,

@@ -547,10 +547,10 @@ class Box(Built):
 
         ask, quiet = self._remote.ask, "quiet" if self._settings.quiet else ""
         limit_s = sum(case.timeout_s + _GRACE_S for case in plan.job.cases) + 600
-        for call in (_call("hold"), self._owner, str(int(limit_s))), (_call("settle"), quiet):
-            if (answer := self._ours(ask(*call, limit_s=_SETTLE_S))).status:
-                cause = refused(f"the box is not ready for it: {answer.last}")
-                return cause if answer.reached else self._aftermath(booted, cause, cut=True)
+        words = (self._owner, str(int(limit_s)), quiet)
+        if (answer := self._ours(ask(_call("settle"), *words, limit_s=_SETTLE_S))).status:
+            cause = refused(f"the box is not ready for it: {answer.last}")
+            return cause if answer.reached else self._aftermath(booted, cause, cut=True)
         fields = fields_of(answer.text)
         online, wanted = cpus_of(fields.pop("cpus", "")), self._cpus(plan.variant)
         if len(online) < wanted:

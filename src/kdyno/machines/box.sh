@@ -69,12 +69,6 @@ ours() {
 # It stays that of $1 for $2 seconds and half an hour.
 renew() { ours "$1"; touch -c -d "@$(( $(date +%s) + $2 ))" "$room/owner"; }
 
-# So for a job, in which it does not go back by itself either.
-hold() {
-    renew "$@"
-    read -r now rest </proc/uptime && echo $(( ${now%%.*} + $2 )) >/run/kdyno-until
-}
-
 unlink_modules() { find /lib/modules -maxdepth 1 -type l -lname "$room/*" -delete; }
 
 # Take away what is ours; $1 "keep": but for the folder.
@@ -229,11 +223,15 @@ set_all() {
     done | sort -u | head -n 1
 }
 
-# The CPUs that there are, before a job; $1 "quiet": without what disturbs it.
+# The CPUs that there are, before a job of $1 that ends within $2 seconds: until then the box does
+# not go back by itself. $3 "quiet": without what disturbs it.
 settle() {
+    renew "$1" "$2"
+    read -r now rest </proc/uptime
+    echo $(( ${now%%.*} + $2 )) >/run/kdyno-until || exit 1
     # ssh answers while services still start. That one of them failed does not matter here.
     timeout 120 systemctl is-system-running --wait >/dev/null 2>&1
-    if [ "$1" = quiet ]; then
+    if [ "$3" = quiet ]; then
         set_all smt /sys/devices/system/cpu/smt/control off
         set_all governor '/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor' performance
         set_all turbo /sys/devices/system/cpu/intel_pstate/no_turbo 1
