@@ -410,9 +410,9 @@ class Session:
                 f"{run.name}: kernels that had figures before have none: {ends.reason[:500]}"
             )
         effect, first = self._effect(verdict, middle)
-        _, last = self._effect(within(run, middle, high), high)
         if why := verdict.failed.get(middle) or effect.reason:
             return Unusable(why[:500])
+        _, last = self._effect(within(run, middle, high), high)
         return Measured(*self._decided(run, needed, first, last, both))
 
     def _decided(self, run: Run, needed: float, *own: Difference | None) -> list[Difference]:
@@ -445,9 +445,9 @@ class Session:
                 why_not = f"it merges {low.short} into a branch that did not have it"
         if not why_not and high.name == points[-1].name:
             why_not = "it is the last one"
-        compared = [self._with_keys(point) for point in (low, high)]
-        bad = self._with_keys(points[-1])
+        compared, bad = [self._with_keys(point) for point in (low, high)], points[-1]
         if not why_not:
+            bad = self._with_keys(bad)
             patches = [*bad.keys.get("patches", []), str(self._reverted(high))]
             keys = {**bad.keys, "patches": patches}
             four = [*compared, bad, Point(REVERTED, "the bad end without it", keys)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import platform
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -122,8 +121,7 @@ def bisect(request: Request, working: Working) -> int:
         states = list(searched(folder, state, options, counted))
     except BaseException:
         if (folder / STATE).is_file():
-            words = f"{folder.name}{where(folder.parent)}"
-            say(f"`kdyno bisect --resume {words}` goes on with this search")
+            say(f"{_resuming(folder)} goes on with this search")
         raise
     text, mail = keep_answer(folder, states)
     with kept_status():
@@ -136,6 +134,10 @@ def bisect(request: Request, working: Working) -> int:
                 show(f"\nfor the mailing list (also in {folder / ANSWER}):\n\n{mail}")
     say(f"\nsearch: {folder}")
     return {session.FOUND: 0, session.NOT_REPRODUCED: 12}.get(states[0].word, 13)
+
+
+def _resuming(folder: Path) -> str:
+    return f"`kdyno bisect --resume {folder.name}{where(folder.parent)}`"
 
 
 def counted(
@@ -178,7 +180,7 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
         building.end()
         say(text)
 
-    merge, again = "", f"`kdyno bisect --resume {shlex.quote(str(folder))}` tries again"
+    merge, again = "", f"{_resuming(folder)} tries again"
     while True:
         own = Session(folder, state, load_suites(), options, execute, tell)
         try:
