@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,15 @@ from test_factorial_table import factor_table, planted
 
 from kdyno import __version__
 from kdyno.errors import UsageError
+from kdyno.judge.flags import by_firmware
 from kdyno.judge.judging import judge_again, look
 from kdyno.judge.pairs import Pair
 from kdyno.report.sentence import worded
 from kdyno.stats.verdict import RULE
-from kdyno.store.boot import Sample
+from kdyno.store.boot import BootRecord, Sample
 from kdyno.store.manifest import State
 from kdyno.store.run import FIRST_VERDICT, Run, write_run
-from kdyno.store.samples import Samples
+from kdyno.store.samples import Samples, gather
 from kdyno.store.verdict import Verdict
 
 SMALL = Shape(cases=(case(0), case(1), case(2)), variants={"mine": 1.03, "same": 1.0}, blocks=10)
@@ -218,3 +220,27 @@ def test_a_groups_ratio_goes_before_two_scores_and_needs_none() -> None:
     only = turned(Samples(blocks=6), dict.fromkeys(range(6), 0.5))
     assert list(Pair(only, manifest, case, "on+none").differences()) == [0.5] * 6
     assert Pair(only, manifest, case, "on+full").differences().size == 0
+
+
+def test_whether_a_box_differs_when_it_comes_from_its_firmware(runs: Path) -> None:
+    run = make(runs, SMALL)
+    boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+    scores = {(boot.variant, boot.block): boot.samples[0].score or 0.0 for boot in boots}
+    middle = {
+        name: np.median([score for (own, _), score in scores.items() if own == name])
+        for name in run.manifest().names
+    }
+
+    def text_of(firmware: Callable[[BootRecord], bool]) -> str:
+        marked = []
+        for boot in boots:
+            before = {"boot": "firmware" if firmware(boot) else "kexec"}
+            host = boot.host.model_copy(update={"before": before})
+            marked.append(boot.model_copy(update={"host": host}))
+        return "; ".join(flag.text for flag in by_firmware(gather(marked), run.manifest()))
+
+    assert text_of(lambda boot: boot.job.index < 2) == ""
+    even = text_of(lambda boot: boot.job.index % 3 == 0)
+    assert even.startswith("10 of 30 boots came through the firmware: no case differs in them.")
+    chosen = text_of(lambda boot: scores[boot.variant, boot.block] > middle[boot.variant])
+    assert "15 of 30 boots" in chosen and "into the next case-0 +" in chosen, chosen

@@ -20,6 +20,7 @@ from kdyno.stats.effect import (
     EXACT_UP_TO,
     MANY,
     Floats,
+    added_by,
     bounds,
     critical_rank,
     effect_of_differences,
@@ -194,3 +195,18 @@ def test_5000_pairs_take_little_memory() -> None:
     assert effect.n == 5000 and effect.lo is not None and effect.hi is not None
     assert effect.lo < math.exp(0.001) < effect.hi
     assert effect.half_width == pytest.approx(1.96 * 0.02 / math.sqrt(5000), rel=0.1)
+
+
+def test_what_a_mark_adds_is_the_two_sample_t_where_there_is_one_group() -> None:
+    generator = np.random.default_rng(4)
+    marks = np.arange(24) % 4 == 0
+    values = generator.normal(size=24) + 0.5 * marks
+    other = scipy.stats.ttest_ind(values[marks], values[~marks]).confidence_interval(0.99)
+    own = added_by([(values, marks.astype(float))], 0.99)
+    assert (own.lo, own.hi) == pytest.approx((other.low, other.high))
+    # Levels of groups say nothing, nor does a group of one kind but by its scatter.
+    halves = [(values[:12] + 5, marks[:12] * 1.0), (values[12:] - 5, marks[12:] * 1.0)]
+    assert added_by(halves).mean == pytest.approx(own.mean, abs=0.5)
+    assert added_by([*halves, (values, np.zeros(24))]).mean == added_by(halves).mean
+    for few in ([], [(values, np.zeros(24))], [(values[:4], marks[:4] * 1.0)]):
+        assert added_by(few).lo is None

@@ -5,6 +5,7 @@ Nothing is left out because of a flag: disturbed boots are kept."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from kdyno.judge.pairs import CONFIRMED_BOOTS, Judged, pairs_of
 from kdyno.stats.changepoints import drift
-from kdyno.stats.effect import Floats, mean_of
+from kdyno.stats.effect import Floats, added_by, mean_of
 from kdyno.stats.groups import machine_spread
 from kdyno.store.boot import BootFlag, BootHost
 from kdyno.store.manifest import Manifest
@@ -60,6 +61,7 @@ RESTLESS = 0.03
 """Standard deviation of a machine's own speed beyond which people should hear of it."""
 CONFIRMED_CASES = 13
 """Exact after one boot in all of 13 kernels, and no further boot differed: docs/counting.md."""
+_FEWEST_BY_FIRMWARE = 3
 _CASES_SHOWN = 6
 _STRATA_SHOWN = 8
 
@@ -259,6 +261,37 @@ def asleep(data: Samples, manifest: Manifest) -> list[Flag]:
             text += ". `--interleave boots` has no such gaps"
             flags.append(Flag(kind="asleep", text=text, suite=case.suite, case=case.case))
     return flags
+
+
+def by_firmware(data: Samples, manifest: Manifest) -> list[Flag]:
+    """Of a box: whether a kernel that comes from the firmware by one kexec runs otherwise than one
+    that comes from another kernel under test."""
+    boots = sum(map(len, data.by_firmware.values()))
+    if boots < _FEWEST_BY_FIRMWARE:
+        return []
+    moved, unseen = [], {}
+    for case in manifest.cases:
+        groups = []
+        for name in manifest.names:
+            scores = data.scores.get((*case.key, name), {})
+            marks = [float(block in data.by_firmware.get(name, ())) for block in scores]
+            groups.append((np.log([*scores.values()]), np.asarray(marks)))
+        shift = added_by(groups, _SURE)
+        if shift.clear:
+            ends = math.exp(shift.lo or 0.0), math.exp(shift.hi or 0.0)
+            moved.append(f"{case.case} {_percent(math.exp(shift.mean), ends)}")
+        elif shift.lo is not None and shift.hi is not None:
+            unseen[case.case] = math.expm1(max(shift.hi, -shift.lo))
+    if not moved and not unseen:
+        return []
+    text = f"{boots} of {sum(data.boots.values())} boots came through the firmware: "
+    if moved:
+        text += f"against those from one kernel under test into the next {', '.join(moved)}"
+    else:
+        most = max(unseen, key=lambda name: unseen[name])
+        text += "no case differs in them. Not seen would be up to "
+        text += f"{100 * unseen[most]:.2g} % ({most})"
+    return [Flag(kind="by-firmware", text=text)]
 
 
 def restless(data: Samples, manifest: Manifest) -> list[Flag]:

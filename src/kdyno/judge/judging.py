@@ -243,6 +243,7 @@ def verdict_of(run: Run, manifest: Manifest, stopped: str) -> Verdict:
             *flags.few_boots(rows),
             *flags.rare_work(rows),
             *flags.layouts(every),
+            *flags.by_firmware(data, manifest),
             *flags.moved_controls(rows),
             *flags.moved_copies(rows_of_copies),
             *flags.disturbed(data),

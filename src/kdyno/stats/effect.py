@@ -13,7 +13,7 @@ simplest form."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -278,6 +278,28 @@ def mean_of(values: ArrayLike, confidence: float = 0.95) -> Estimate:
         return Estimate(n, mean)
     deviation = float(array.std(ddof=1))
     half = float(stdtrit(n - 1, 0.5 + confidence / 2.0)) * deviation / math.sqrt(n)
+    return Estimate(n, mean, mean - half, mean + half)
+
+
+def added_by(groups: Sequence[tuple[Floats, Floats]], confidence: float = 0.95) -> Estimate:
+    """What a mark adds to values, by least squares with a level for each group and Student's t.
+
+    groups: (n values, n marks of 0 or 1) each. A group whose marks are all alike says nothing but
+    how much values scatter."""
+    from scipy.special import stdtrit
+
+    own = [(values, marks) for values, marks in groups if len(values)]
+    n, free = sum(len(values) for values, _ in own), 0
+    if own:
+        values, marks = (
+            np.concatenate([group[at] - group[at].mean() for group in own]) for at in (0, 1)
+        )
+        free, weight = n - len(own) - 1, float(marks @ marks)
+    if free < FEWEST_BLOCKS - 1 or weight == 0:
+        return Estimate(n, 0.0)
+    mean = float(marks @ values) / weight
+    residual = float(np.square(values - mean * marks).sum()) / free
+    half = float(stdtrit(free, 0.5 + confidence / 2.0)) * math.sqrt(residual / weight)
     return Estimate(n, mean, mean - half, mean + half)
 
 

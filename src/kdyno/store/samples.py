@@ -75,6 +75,9 @@ class Samples:
     """The same by the group's summed times, without an error."""
     machines: dict[int, str] = field(default_factory=dict)
     """Block → the machine that it ran on, where the run had several."""
+    by_firmware: dict[str, set[int]] = field(default_factory=dict)
+    """Variant → blocks in which a box came to it by its firmware and one kexec, and not by one
+    kexec after the other."""
     links: dict[int, int] = field(default_factory=dict)
     """Block → the link of each kernel that it booted, where there are several."""
     missing: dict[Key, Counter[str]] = field(default_factory=dict)
@@ -105,6 +108,8 @@ class Samples:
             reasons[boot.host.reason or "unknown"] += 1
             return
         self.boots[boot.variant] += 1
+        if boot.host.before.get("boot") == "firmware":
+            self.by_firmware.setdefault(boot.variant, set()).add(boot.block)
         for sample in boot.samples:
             key = (sample.suite, sample.case, boot.variant)
             if sample.score is None:
