@@ -7,10 +7,8 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -40,8 +38,9 @@ from kdyno.machines.box import (
     state_of,
 )
 from kdyno.machines.cpus import place
-from kdyno.machines.kinds import of_command_line
-from kdyno.machines.machine import Plan, Setup, run_to_end
+from kdyno.machines.facts import why_no_pmu as no_pmu
+from kdyno.machines.kinds import KINDS, of_command_line
+from kdyno.machines.machine import Method, Plan, Setup, run_to_end
 from kdyno.machines.process import Outcome
 from kdyno.machines.ssh import PUT, Remote
 from kdyno.measure import bench
@@ -94,7 +93,10 @@ FACTS = {
     "bwrap": "bwrap",
     "watchdog": "/dev/watchdog0",
     "pstore": "erst",
-    "own_kernel": "/boot/vmlinuz-6.1.0",
+    "release": "6.1.0",
+    "default_kernel": "/vmlinuz-6.1.0",
+    "package": "linux-image-6.1.0: /lib/modules/6.1.0",
+    "pmu": "cpu",
 }
 
 
@@ -363,17 +365,6 @@ def test_a_refusal_of_the_own_kernel_just_booted_is_believed(
     assert fake.names("go") == ["go kexec", "go reboot"]
 
 
-def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
-    script = module._call("own").replace(module.ROOM, f"{tmp_path}/kdyno")
-    full = "echo() { return 1; }\n"  # as the shell's own does without space
-    command = ["sh", "-c", full + script, "sh", "new token", "new"]
-    assert subprocess.run(command, check=False).returncode == 1
-    assert not (tmp_path / "kdyno").exists()
-    subprocess.run(["sh", "-c", script, "sh", "old token", "old"], check=True)
-    assert subprocess.run(command, check=False).returncode == 1
-    assert (tmp_path / "kdyno" / "owner").read_text() == "old token\n", "it was there before"
-
-
 def test_an_interrupted_boot_is_waited_for_and_ends_in_the_own_kernel(
     fake: FakeBox, machine: Callable[..., Box], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,60 +409,6 @@ def test_a_box_that_another_kdyno_has_taken_is_left_alone(
     assert fake.names("load", "go", "undo") == ["undo", "load"]
 
 
-def test_the_file_that_says_who_has_a_box(tmp_path: Path) -> None:
-    def status(function: str, *args: str) -> int:
-        script = module._call(function).replace(module.ROOM, f"{tmp_path}/kdyno")
-        command = ["sh", "-c", script.replace("/run/", f"{tmp_path}/"), "sh", *args]
-        return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode
-
-    owner = tmp_path / "kdyno" / "owner"
-    assert status("own", "a rack1 1", "a rack1") == 0
-    assert status("own", "b rack1 2", "b rack1") == 1
-    assert status("own", "a rack1 3", "a rack1") == 0, "who has its lock knows that it is dead"
-    assert (status("renew", "a rack1 1", "9"), status("load", "d", "", "", "a rack1 1")) == (3, 3)
-    assert status("settle", "a rack1 1", "9", "") == 3
-    assert status("settle", "a rack1 3", "3600", "") == 0
-    assert owner.stat().st_mtime > time.time() + 1800 and (tmp_path / "kdyno-until").exists()
-    os.utime(owner, (0, 0))
-    assert status("own", "b rack1 2", "b rack1") == 0
-    assert owner.read_text() == "b rack1 2\n"
-    assert sorted(path.name for path in owner.parent.iterdir()) == ["images", "owner"]
-
-
-def test_what_brings_the_box_back_is_put_there_whole(tmp_path: Path) -> None:
-    script = module._call("prepare_return").replace(module.ROOM, str(tmp_path))
-    script = f"systemctl() {{ :; }}\n{script.replace('/etc/systemd', f'{tmp_path}/etc')}"
-    subprocess.run(["sh", "-c", script, "sh", "600", "180"], check=True)
-    system = tmp_path / "etc/system"
-    unit = system / "kdyno-return.service"
-    assert f"ExecStart=/bin/sh {system}/kdyno-return.sh 600\n" in unit.read_text()
-    assert (system / "sysinit.target.wants" / unit.name).resolve() == unit
-    assert (tmp_path / "etc/system.conf.d/kdyno.conf").read_text().endswith("Sec=180\n")
-    lines = (system / "kdyno-return.sh").read_text().splitlines()
-    assert lines[:2] == [f"room={tmp_path}", "until=$1"]
-    assert 'echo "$now" 2>/dev/null >"$room/returned"' in lines, "nothing was put in too early"
-    assert lines.index("kexec -u") < lines.index("SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl reboot")
-
-
-def test_nothing_is_left_of_what_was_put_there(tmp_path: Path) -> None:
-    room, folder = tmp_path / "kdyno", "etc/systemd/system"
-    script = module._call("undo").replace(module.ROOM, str(room))
-    for path in ("/etc/systemd", "/run/modprobe.d", "/lib/modules", "/sys/kernel"):
-        script = script.replace(path, f"{tmp_path}{path}")
-    for name in (
-        *(f"{folder}/kdyno-return.service", f"{folder}/kdyno-return.sh"),
-        *(f"{folder}/sysinit.target.wants/kdyno-return.service", "run/modprobe.d/kdyno.conf"),
-        *("etc/systemd/system.conf.d/kdyno.conf", "kdyno/images/d/modules/a.ko"),
-        *(f"{folder}/other.service", "lib/modules/6.1.0/a.ko", "sys/kernel/kexec_loaded"),
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("0")
-    (tmp_path / "lib/modules/6.12.1").symlink_to(room / "images/d/modules")
-    subprocess.run(["sh", "-c", f"systemctl() {{ :; }}\n{script}", "sh", ""], check=True)
-    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if not path.is_dir()}
-    assert left == {f"{folder}/other.service", "lib/modules/6.1.0/a.ko", "sys/kernel/kexec_loaded"}
-
-
 def test_a_watchdog_that_stops_at_a_kexec_is_noted(machine: Callable[..., Box]) -> None:
     box = machine()
     box._facts = {**FACTS, "watchdog_builtin": "yes"}
@@ -482,42 +419,6 @@ def test_a_watchdog_that_stops_at_a_kexec_is_noted(machine: Callable[..., Box]) 
     assert flag.text.startswith("no watchdog, after a kexec from the box's own, until ")
     box._facts = FACTS
     assert box.caveats() == (box_flag,)
-
-
-def test_a_reboot_is_no_kexec_of_what_is_loaded(tmp_path: Path) -> None:
-    for name in ("kexec", "systemd-run"):
-        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{tmp_path}/calls\n')
-        (tmp_path / name).chmod(0o755)
-    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    for verb in ("kexec", "reboot"):
-        command = ["sh", "-c", module._call("go"), "sh", verb]
-        subprocess.run(command, check=True, env=environment)
-    first, second, third = (tmp_path / "calls").read_text().splitlines()
-    assert first.endswith("--setenv=SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl kexec")
-    assert second == "kexec -u"
-    assert third.endswith("--setenv=SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl reboot")
-
-
-def test_a_box_has_booted_and_is_quiet_before_its_cpus_are_counted(tmp_path: Path) -> None:
-    online = tmp_path / "sys/devices/system/cpu/online"
-    online.parent.mkdir(parents=True)
-    online.write_text("0-3\n")
-    (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\n')
-    (tmp_path / "systemctl").chmod(0o755)
-    # Not on the machine that runs the tests.
-    script = module._call("settle").replace("/sys/", f"{tmp_path}/sys/")
-    script = script.replace("/run/", f"{tmp_path}/").replace(module.ROOM, f"{tmp_path}/kdyno")
-    settled = subprocess.run(
-        ["sh", "-c", script, "sh", "", "60", "quiet"],
-        check=True,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert fields_of(settled.stdout) == {"quiet_irqbalance": "stopped", "cpus": "0-3"}
-    first, *_, active, stop = (tmp_path / "calls").read_text().splitlines()
-    assert first == "is-system-running --wait"
-    assert (active, stop) == ("is-active --quiet irqbalance", "stop irqbalance")
 
 
 def test_a_kernel_of_an_earlier_run_is_left_first(
@@ -637,8 +538,64 @@ def test_words_of_a_box_are_a_strangers() -> None:
     ]
     assert lacks(FACTS, Settings()) == []
     assert lacks({**FACTS, "watchdog": ""}, Settings(watchdog=False)) == []
+    assert lacks({**FACTS, "watchdog": ""}, Settings(power="ipmitool power cycle")) == []
     (bare,) = lacks({**FACTS, "bwrap": ""}, Settings())
     assert bare.startswith("there is no bubblewrap")
+
+
+def test_what_a_reset_of_a_box_ends_in_is_noted() -> None:
+    trust = "see that a reset ends in a kernel you trust"
+    other = "its boot loader starts /vmlinuz-6.1.0-2 by default, and 6.1.0 runs"
+    for changed, notes in (
+        ({"default_kernel": "/boot/efi/0f/6.1.0/linux"}, []),
+        ({"default_kernel": "/vmlinuz-6.1.0-2"}, [f"{other}: {trust}"]),
+        (
+            {"default_kernel": ""},
+            [f"what its boot loader starts by default cannot be read: {trust}"],
+        ),
+        ({"package": ""}, [f"its kernel 6.1.0 is of no package: {trust}"]),
+        (
+            {"services": "cron postgresql@15-main"},
+            [
+                "services run that a case may meet: cron postgre"
+                "sql@15-main. Stop those that it can spare"
+            ],
+        ),
+    ):
+        assert disturbing({**FACTS, **changed}) == notes
+
+
+def test_counters_that_a_box_has_not_are_refused_before_anything_is_built_or_booted(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    fake.say(facts=facts(pmu=""))
+    expected = r"'rack1': .* metric: cycles: its CPU, .* shows no hardware counters"
+    with pytest.raises(ToolError, match=expected):
+        KINDS["box"].examine(("rack1",), Settings(), 1, ("cycles", "page-faults"))
+    KINDS["box"].examine(("rack1",), Settings(), 1, ("page-faults",))
+    KINDS["uml"].examine(("",), Settings(), 1, ("cycles",))
+    box = machine()
+    box._setup = replace(box._setup, method=Method(counters=("cycles",)))
+    with pytest.raises(ToolError, match=expected):
+        box.probe(lambda _text: None)
+    assert not fake.names("own", "put", "go")
+
+
+@pytest.mark.skipif(not no_pmu(), reason="this machine has hardware counters")
+def test_the_own_kernel_of_a_box_tries_the_counters(
+    fake: FakeBox, machine: Callable[..., Box]
+) -> None:
+    """The other end is this machine, and has a PMU by its own words only."""
+    fake.say(state=[[0, OWN]])
+    for answer, why in (("RUN", "counter cycles: this CPU"), ("", "the job ended with status 0")):
+        fake.say(job=[[0, answer]])
+        box = machine()
+        box._setup = replace(box._setup, method=Method(counters=("cycles",)))
+        with pytest.raises(ToolError, match=rf"cycles: box 'rack1': .*{why}"):
+            box.probe(lambda _text: None)
+        box.close()
+    assert not fake.names("modules", "go")
+    assert ["put", "kdyno-guest-64", "/var/lib/kdyno/guest"] in fake.log
 
 
 def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:

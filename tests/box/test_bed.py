@@ -10,6 +10,7 @@ console.
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -51,6 +52,7 @@ command = ["perl", "-e", "sleep 6"]
 [measure]
 seed = {seed}
 max_boots = 2
+counters = {counters}
 """
 AGENT = r"""#!/bin/sh
 read -r faults </root/faults || exit 0
@@ -156,6 +158,7 @@ def run(
         "variants": "",
         "suites": "",
         "seed": SEED,
+        "counters": [],
         **text,
     }
     file.write_text(TEXT.format(folder=box.disk.folder, **values))
@@ -185,6 +188,32 @@ def run(
 
 def ends(boots: list[BootRecord]) -> dict[tuple[int, str], str]:
     return {(boot.block, boot.variant): boot.host.reason or boot.host.status for boot in boots}
+
+
+def test_what_a_box_is_and_lacks_is_said_before_anything_begins(box: Bed, tmp_path: Path) -> None:
+    before = box.ask(_AS_IT_WAS)
+
+    def kdyno(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kdyno", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    examined = kdyno("doctor", "--box", "box", "--json", "-")
+    assert examined.returncode == 0, examined.stderr
+    answer = json.loads(examined.stdout)
+    assert answer["problems"] == [] and answer["facts"]["release"] == before.split()[0]
+    assert before.split()[0] in answer["facts"]["package"]
+    notes = " ".join(answer["notes"])
+    # QEMU is its boot loader, and its CPU is an emulated one.
+    assert "what its boot loader starts by default cannot be read" in notes
+    assert "shows no hardware counters" in notes and "of no package" not in notes
+    file = tmp_path / "faults.toml"
+    values = {"host": 'host = "box"', "boot_timeout": 300, "variants": "", "suites": ""}
+    text = TEXT.format(folder=box.disk.folder, seed=SEED, counters=["cycles"], **values)
+    file.write_text(text)
+    refused = kdyno("run", "--runs", str(tmp_path / "runs"), str(file))
+    assert refused.returncode == 1 and not (tmp_path / "runs").exists()
+    assert "metric: cycles: its CPU, or the virtual machine" in " ".join(refused.stderr.split())
+    assert (box.ask(_AS_IT_WAS), box.ask(_OURS)) == (before, "0")
 
 
 def test_kernels_that_panic_hang_or_cannot_be_reached(agent: Bed, tmp_path: Path) -> None:
@@ -235,8 +264,11 @@ def test_two_boxes_take_blocks_in_turns(
     place = tmp_path_factory.mktemp("bed")
     with bed.running(cache_root(), place, name="second", beside=box) as second:
         monkeypatch.setenv("PATH", str(second.ssh_folder), prepend=":")
-        boots, _, _ = run(box, tmp_path, {}, host='hosts = ["box", "second"]')
+        hosts, counters = 'hosts = ["box", "second"]', '["page-faults"]'
+        boots, _, _ = run(box, tmp_path, {}, host=hosts, counters=counters)
         assert set(ends(boots).values()) == {"ok"}
+        for sample in (sample for boot in boots for sample in boot.samples):
+            assert sample.extra["counted-page-faults-user"], "perl has none of its pages"
         (one,) = list_runs(tmp_path / "runs")
         names = [boot.job.machine.split()[-1] for boot in boots]
         assert names == ["box", "box", "second", "second"]

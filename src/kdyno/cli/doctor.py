@@ -59,6 +59,9 @@ def doctor(
     box: str | None = option(
         "--box NAME", "Check a machine of your own, by its ssh name, for booting kernels.", None
     ),
+    no_watchdog: bool = option(
+        "--no-watchdog", "Accept a box without one, as [box] watchdog = false does.", False
+    ),
     json: Json = None,
 ) -> int:
     """Show what this machine, or nodes of a cluster, lack.
@@ -73,12 +76,14 @@ def doctor(
     check_writable(json)
     if kvm + (on is not None) + (box is not None) > 1:
         raise UsageError("--kvm is about this machine, --on and --box about others: take one")
+    if no_watchdog and box is None:
+        raise UsageError("--no-watchdog goes with --box NAME")
     if kvm:
         return _kvm(json)
     if on is not None:
         return _nodes(on, json)
     if box is not None:
-        return _box(box, json)
+        return _box(box, Box(watchdog=not no_watchdog), json)
     findings, family = examine(), this_family()
     install = install_line(findings, family)
     rows, lines = [], []
@@ -111,10 +116,10 @@ def _answer(json: str | None, data: Mapping[str, Any], lines: Iterable[str]) -> 
     return 0 if data["ok"] else 1
 
 
-def _box(name: str, json: str | None) -> int:
+def _box(name: str, settings: Box, json: str | None) -> int:
     with Remote(name) as remote:
         there = connect(remote)
-    problems, notes = lacks(there, Box()), disturbing(there)
+    problems, notes = lacks(there, settings), disturbing(there)
     lines = [f"{'BAD' if problems else 'ok':4} {name:12} {there.get('cpu_model') or 'unknown CPU'}"]
     lines += [f"     {problem}" for problem in problems]
     lines += [f"     note: {note}" for note in notes]

@@ -571,6 +571,10 @@ class Machine(Closed):
     hosts: Annotated[Texts, Field(max_length=64), AfterValidator(_once)] = ()
 
     @property
+    def all_hosts(self) -> tuple[str, ...]:
+        return self.hosts or (self.host,)
+
+    @property
     def own_clock(self) -> bool:
         """Time goes on with what is executed, whatever else the host does."""
         return self.accel == "icount"

@@ -23,6 +23,7 @@ from typing import ClassVar
 from kdyno import whole
 from kdyno.command import capture
 from kdyno.errors import ToolError
+from kdyno.experiment.model import HARDWARE_COUNTERS
 from kdyno.experiment.model import Box as Settings
 from kdyno.kernels.image import KEXEC, Image, release_of
 from kdyno.machines import facts
@@ -38,7 +39,7 @@ from kdyno.machines.guest import (
     tail,
 )
 from kdyno.machines.host import HOST_PLACES, diagnosis_of_job
-from kdyno.machines.machine import Can, Method, Plan, Setup, only_times
+from kdyno.machines.machine import Can, Method, Plan, Setup, only_times, run_to_end
 from kdyno.machines.process import (
     ENVIRONMENT,
     Command,
@@ -62,6 +63,7 @@ from kdyno.sandbox import (
 )
 from kdyno.store.comparable import common_facts
 from kdyno.store.verdict import Flag
+from kdyno.suites.job import Job
 from kdyno.suites.protocol import Transcript
 
 NAME = "box"
@@ -99,6 +101,7 @@ _LEFT_OUT = re.compile(
     r"|watchdog\.stop_on_reboot)=.*"
 )
 """Words of the box's own command line that are its boot loader's, or of which kdyno has its own."""
+_NO_PMU = "its CPU, or the virtual machine that it is, shows no hardware counters"
 _RECOVERY = "panic=10 oops=panic softlockup_panic=1 nmi_watchdog=panic"
 _ARMED = f"systemd.watchdog_sec={_WATCHDOG_S} watchdog.stop_on_reboot=0"
 
@@ -217,8 +220,11 @@ def own_config(hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool)
     return config, "\n".join(modules)
 
 
-def lacks(fields: Mapping[str, str], settings: Settings) -> list[str]:
-    """What keeps kdyno from booting kernels on a box, each with the way out."""
+def lacks(
+    fields: Mapping[str, str], settings: Settings, *, cpus: int = 1, counters: Sequence[str] = ()
+) -> list[str]:
+    """What keeps kdyno from booting kernels on a box, each with the way out. counters: that are
+    read there, of experiment.model.COUNTERS."""
     problems = []
     if fields.get("arch") != "x86_64":
         problems.append(f"it is {fields.get('arch') or 'no known machine'}; kdyno boots x86_64")
@@ -235,19 +241,43 @@ def lacks(fields: Mapping[str, str], settings: Settings) -> list[str]:
         )
     if not fields.get("bwrap"):
         problems.append("there is no bubblewrap, in which cases run: install it")
-    if not fields.get("watchdog") and settings.watchdog:
+    if not fields.get("watchdog") and settings.watchdog and not settings.power:
         problems.append(
             "there is no watchdog, so a kernel that hangs needs somebody who resets the box. "
-            '[box] watchdog = false accepts that; power = "COMMAND" resets it from here'
+            "[box] watchdog = false (doctor: --no-watchdog) accepts that; "
+            'power = "COMMAND" resets it from here'
         )
+    if (there := len(cpus_of(fields.get("cpus", "")))) < cpus:
+        problems.append(f"cpus = {cpus}, and it has {there}")
+    hardware = [name for name in counters if name in HARDWARE_COUNTERS]
+    if hardware and not fields.get("pmu"):
+        problems.append(f"[measure] counters, metric: {', '.join(hardware)}: {_NO_PMU}")
     return problems
+
+
+def examine(hosts: Sequence[str], settings: Settings, cpus: int, counters: Sequence[str]) -> None:
+    """ToolError where one of them cannot boot kernels, or not count; for Kind.examine."""
+    for host in hosts:
+        with Remote(host) as remote:
+            _refuse(host, lacks(connect(remote), settings, cpus=cpus, counters=counters))
+
+
+def _refuse(host: str, problems: Sequence[str]) -> None:
+    if problems:
+        raise ToolError(f"box {host!r}: {'; '.join(problems)}")
 
 
 def disturbing(fields: Mapping[str, str]) -> list[str]:
     """What is worth knowing of a box before it measures, and prevents nothing."""
     get, notes = fields.get, []
-    if not get("own_kernel"):
-        notes.append("its kernel is not in /boot: see that a reset ends in a kernel you trust")
+    trust = "see that a reset ends in a kernel you trust"
+    default, release = get("default_kernel", ""), get("release", "")
+    if not default:
+        notes.append(f"what its boot loader starts by default cannot be read: {trust}")
+    elif not re.search(rf"(?<![\w.+]){re.escape(release)}(?![\w.+-])", default):
+        notes.append(f"its boot loader starts {default} by default, and {release} runs: {trust}")
+    if not get("package"):
+        notes.append(f"its kernel {release} is of no package: {trust}")
     if get("watchdog_builtin"):
         notes.append(
             "its watchdog is built in and stops at a kexec: a kernel that hangs at its start needs "
@@ -263,6 +293,12 @@ def disturbing(fields: Mapping[str, str]) -> list[str]:
         notes.append("SMT is on: [box] quiet = true switches it off")
     if get("timers", "0") != "0":
         notes.append(f"{get('timers')} timers are active: [box] quiet = true stops them")
+    if get("services"):
+        notes.append(
+            f"services run that a case may meet: {get('services')}. Stop those that it can spare"
+        )
+    if not get("pmu"):
+        notes.append(f"{_NO_PMU}: cases are timed there, and not counted")
     return notes
 
 
@@ -362,12 +398,8 @@ class Box(Built):
         self._lock.enter_context(whole.locked(lock, self._refuse_held))
         self._remote.__enter__()
         self._facts = connect(self._remote)
-        if problems := lacks(self._facts, self._settings):
-            raise ToolError(f"box {self._host!r}: {'; '.join(problems)}")
-        cpus = len(cpus_of(self._facts.get("cpus", "")))
-        wanted = max(map(self._cpus, self._setup.variants))
-        if cpus < wanted:
-            raise ToolError(f"box {self._host!r}: cpus = {wanted}, and it has {cpus}")
+        cpus, counters = max(map(self._cpus, self._setup.variants)), self._setup.method.counted
+        _refuse(self._host, lacks(self._facts, self._settings, cpus=cpus, counters=counters))
         # Whoever has the lock knows that an earlier run with the same lock is dead.
         place = hashlib.sha256(str(lock.resolve()).encode()).hexdigest()[:8]
         controller = f"{facts.machine().get('machine_id', 'unknown')}-{place} {self._host}"
@@ -416,6 +448,7 @@ class Box(Built):
         must("it cannot be written to", _call("prepare_return"), until_s, armed)
         for file, name in ((program, "guest"), (socket_filter(), "filter")):
             self._remote.put(file, f"{room}/{name}", _COPY_S)
+        self._try_counters(program)
         images = {image.digest: (name, image) for name, image in self._setup.images.items()}
         listed = must("it cannot be read", f"cd {room}/images && ls -d */ready || true")
         ready = {line.split("/")[0] for line in listed.splitlines()}
@@ -453,6 +486,26 @@ class Box(Built):
             must(f"{name}: its modules", _call("modules"), release, digest)
             what = f"{name}: no initramfs"
             must(what, _call("initramfs"), release, digest, generator, limit_s=_INITRAMFS_S)
+
+    def _try_counters(self, program: Path) -> None:
+        """ToolError where the box's own kernel cannot count what is asked for: those under test
+        have the same CPU."""
+        method, file = self._setup.method, f"{ROOM}/counters"
+        if not method.counted:
+            return
+        request = BoxJob(
+            job=Job(counters=method.counters, metric=method.counter),
+            program=program,
+            placement=self._setup.placement,
+            remote=self._remote,
+            # What sshd makes its standard input may not be opened by a name.
+            script=f"cat >{file}; exec 3>&1 1>&2; exec {ROOM}/guest job {file} --fd 3",
+            after=lambda cause, _ended: cause,
+            settings={},
+        )
+        outcome = run_to_end(start(request, self.clock), self.clock)
+        why = outcome.transcript.fatal or outcome.host.text
+        facts.refuse_counters(method.counted, why and f"box {self._host!r}: {why}")
 
     def _refuse_named_root(self, name: str) -> None:
         # Of several the kernel takes the last.
@@ -493,8 +546,9 @@ class Box(Built):
         if not self._armed or self._facts.get("watchdog_builtin"):
             # From a kernel under test it goes on, by a word of its command line.
             when = ", after a kexec from the box's own, until systemd ran" if self._armed else ""
-            text = f"no watchdog{when}: a kernel that hung would have needed somebody who resets "
-            flags.append(Flag(kind="no-watchdog", text=f"{text}the box"))
+            who = "[box] power" if self._settings.power else "somebody"
+            text = f"no watchdog{when}: a kernel that hung would have needed {who} to reset the box"
+            flags.append(Flag(kind="no-watchdog", text=text))
         return tuple(flags)
 
     @property

@@ -15,8 +15,30 @@ has() { command -v "$1" >/dev/null 2>&1 && echo "$1"; }
 stops() { [ "$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)" = -1 ]; }
 drivers() { lsmod | sed -n 's/^watchdog .* //p' | tr , ' '; }
 
+# The kernel that the boot loader starts by itself, as far as its own files say.
+default_kernel() {
+    if command -v grubby >/dev/null; then grubby --default-kernel; return; fi
+    for folder in /boot/grub /boot/grub2; do
+        [ -r "$folder/grub.cfg" ] || continue
+        entry=$(sed -n 's/^[ \t]*set default="\(.*\)"$/\1/p' "$folder/grub.cfg" | tail -n 1)
+        # shellcheck disable=SC2016  # the words of GRUB's own language
+        [ "$entry" != '${saved_entry}' ] ||
+            entry=$(sed -n 's/^saved_entry=//p' "$folder/grubenv" 2>/dev/null)
+        # Of a submenu's entry the last word: "Advanced options>Debian, with Linux 6.1".
+        awk -v entry="${entry##*>}" -v quote="'" '
+            /^[ \t]*menuentry / {
+                chosen = entry == "" || entry == "0" || index($0, quote entry quote)
+            }
+            chosen && $1 ~ /^linux/ { print $2; exit }' "$folder/grub.cfg"
+        return
+    done
+    bootctl status 2>/dev/null |
+        sed -n '/^Default Boot Loader Entry/,$ s/^ *linux: //p' | head -n 1
+}
+
 facts() {
     say arch "$(uname -m)"
+    say release "$(uname -r)"
     say cpus "$(cat /sys/devices/system/cpu/online)"
     say cpu_model "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
     say cpu_microcode "$(sed -n 's/^microcode[^:]*: //p' /proc/cpuinfo | head -n 1)"
@@ -32,12 +54,18 @@ facts() {
     say watchdog "$(ls /dev/watchdog[0-9]* 2>/dev/null)"
     say watchdog_builtin "$([ -e /dev/watchdog0 ] && stops && [ -z "$(drivers)" ] && echo yes)"
     say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
-    say own_kernel "$(ls "/boot/vmlinuz-$(uname -r)" 2>/dev/null)"
+    say default_kernel "$(default_kernel)"
+    say package "$(for modules in "/lib/modules/$(uname -r)" "/usr/lib/modules/$(uname -r)"; do
+        dpkg -S "$modules" || rpm -qf "$modules" && break; done 2>/dev/null | head -n 1)"
+    say pmu "$(cd /sys/bus/event_source/devices && ls -d cpu cpu_core 2>/dev/null)"
     say governor "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
     say turbo "$(cat /sys/devices/system/cpu/cpufreq/boost 2>/dev/null ||
         sed 's/^0$/on/; s/^1$/off/' /sys/devices/system/cpu/intel_pstate/no_turbo 2>/dev/null)"
     say smt "$(cat /sys/devices/system/cpu/smt/control 2>/dev/null)"
     say timers "$(systemctl list-units --no-legend --plain --state=active '*.timer' | wc -l)"
+    say services "$(systemctl list-units --no-legend --plain --state=running '*.service' |
+        sed -n 's/\.service .*//p' |
+        grep -vE '^(systemd-|dbus|polkit|ssh|(serial-)?getty@|user@|udev)')"
 }
 
 # Take the box: $1 is the name of its owner, $2 the part of it that is one kdyno's. While another

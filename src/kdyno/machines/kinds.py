@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from kdyno.errors import UsageError
+from kdyno.experiment.model import Box
 from kdyno.machines.cpus import Placement, place
 from kdyno.machines.machine import Can, Machine, Method, Setup
 
@@ -50,6 +51,12 @@ class Kind:
         """UsageError or ToolError where it cannot measure by the method, before anything is
         built."""
         self._module.check(method)
+
+    def examine(self, hosts: Sequence[str], box: Box, cpus: int, counters: Sequence[str]) -> None:
+        """ToolError where one of the machines that are reached over the network cannot do it,
+        before anything is built."""
+        if self.remote:
+            self._module.examine(hosts, box, cpus, counters)
 
     @property
     def own_name(self) -> str:

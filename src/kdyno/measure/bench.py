@@ -475,7 +475,7 @@ def bench_of(
             cache=cache,
             method=method,
             userland=lent,
-            hosts=own.hosts or (own.host,),
+            hosts=own.all_hosts,
             box=experiment.box,
         )
     )

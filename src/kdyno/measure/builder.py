@@ -208,7 +208,7 @@ def _recipe(
     machine, recipe = experiment.machine, recipe_of(variant, tree)
     origins = {part.origin for part in variant.config}
     owner = next((kind for kind in KINDS.values() if kind.own_name in origins), None)
-    hosts = machine.hosts or (machine.host,)
+    hosts = machine.all_hosts
     if owner is not None and owner.name != machine.kind:
         raise UsageError(
             f'variant {variant.name!r}: config = ["{owner.fragment}"] is the configuration of '

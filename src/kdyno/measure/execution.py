@@ -96,6 +96,12 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     sandbox.require()
     kind.place(experiment.cpus)
     check_machine(experiment, cases_of(experiment, suites))
+    kind.examine(
+        experiment.machine.all_hosts,
+        experiment.box,
+        experiment.cpus,
+        metric_of(experiment).counted,
+    )
     if short := too_short(experiment):
         notify(short)
     recipes, built = Recipes({}, {}), Built({})
