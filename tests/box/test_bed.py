@@ -197,9 +197,10 @@ def test_what_a_box_is_and_lacks_is_said_before_anything_begins(box: Bed, tmp_pa
         command = [sys.executable, "-m", "kdyno", *words]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
-    examined = kdyno("doctor", "--box", "box", "--json", "-")
+    examined = kdyno("doctor", "--box", "box", "--json", f"{tmp_path}/box.json")
     assert examined.returncode == 0, examined.stderr
-    answer = json.loads(examined.stdout)
+    assert f"2 CPUs, kernel {before.split()[0]}, " in examined.stdout
+    answer = json.loads((tmp_path / "box.json").read_text())
     assert answer["problems"] == [] and answer["facts"]["release"] == before.split()[0]
     assert before.split()[0] in answer["facts"]["package"]
     notes = " ".join(answer["notes"])

@@ -30,7 +30,7 @@ from kdyno.experiment.model import Box
 from kdyno.fleet.engine import FILE, PYTHON, Engine, Job, Settings, settings
 from kdyno.fleet.waves import FOLDER
 from kdyno.machines import emulator, facts
-from kdyno.machines.box import connect, disturbing, lacks
+from kdyno.machines.box import connect, cpus_of, disturbing, lacks, number_of
 from kdyno.machines.ssh import Remote
 from kdyno.measure.commands import DEFAULT_SOURCE
 from kdyno.measure.execution import Options
@@ -120,7 +120,11 @@ def _box(name: str, settings: Box, json: str | None) -> int:
     with Remote(name) as remote:
         there = connect(remote)
     problems, notes = lacks(there, settings), disturbing(there)
-    lines = [f"{'BAD' if problems else 'ok':4} {name:12} {there.get('cpu_model') or 'unknown CPU'}"]
+    cpus = figures.count(len(cpus_of(there.get("cpus", ""))), "CPU")
+    what = f"{there.get('cpu_model') or 'unknown CPU'}, {cpus}, kernel {there.get('release')}"
+    free_gb = number_of(there.get("free_kb", "")) / (1 << 20)
+    what += f", {free_gb:.1f} GB free in /var/lib"
+    lines = [f"{'BAD' if problems else 'ok':4} {name:12} {what}"]
     lines += [f"     {problem}" for problem in problems]
     lines += [f"     note: {note}" for note in notes]
     data = {"ok": not problems, "box": name, "problems": problems, "notes": notes, "facts": there}
