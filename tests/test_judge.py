@@ -231,12 +231,13 @@ def test_whether_a_box_differs_when_it_comes_from_its_firmware(runs: Path) -> No
         for name in run.manifest().names
     }
 
-    def text_of(firmware: Callable[[BootRecord], bool]) -> str:
+    def text_of(firmware: Callable[[BootRecord], bool], machines: int = 1) -> str:
         marked = []
         for boot in boots:
             before = {"boot": "firmware" if firmware(boot) else "kexec"}
             host = boot.host.model_copy(update={"before": before})
-            marked.append(boot.model_copy(update={"host": host}))
+            job = boot.job.model_copy(update={"machine": f"box {boot.block % machines}"})
+            marked.append(boot.model_copy(update={"host": host, "job": job}))
         return "; ".join(flag.text for flag in by_firmware(gather(marked), run.manifest()))
 
     assert text_of(lambda boot: boot.job.index < 2) == ""
@@ -244,3 +245,5 @@ def test_whether_a_box_differs_when_it_comes_from_its_firmware(runs: Path) -> No
     assert even.startswith("10 of 30 boots came through the firmware: no case differs in them.")
     chosen = text_of(lambda boot: scores[boot.variant, boot.block] > middle[boot.variant])
     assert "15 of 30 boots" in chosen and "into the next case-0 +" in chosen, chosen
+    # What is on one of two machines alone is that machine's.
+    assert text_of(lambda boot: boot.block % 2 == 0, machines=2) == ""

@@ -202,11 +202,13 @@ def test_what_a_mark_adds_is_the_two_sample_t_where_there_is_one_group() -> None
     marks = np.arange(24) % 4 == 0
     values = generator.normal(size=24) + 0.5 * marks
     other = scipy.stats.ttest_ind(values[marks], values[~marks]).confidence_interval(0.99)
-    own = added_by([(values, marks.astype(float))], 0.99)
+    group = np.column_stack([values, marks])
+    own = added_by([group], 0.99)
     assert (own.lo, own.hi) == pytest.approx((other.low, other.high))
-    # Levels of groups say nothing, nor does a group of one kind but by its scatter.
-    halves = [(values[:12] + 5, marks[:12] * 1.0), (values[12:] - 5, marks[12:] * 1.0)]
-    assert added_by(halves).mean == pytest.approx(own.mean, abs=0.5)
-    assert added_by([*halves, (values, np.zeros(24))]).mean == added_by(halves).mean
-    for few in ([], [(values, np.zeros(24))], [(values[:4], marks[:4] * 1.0)]):
+    # Levels of groups say nothing, nor do groups of one kind.
+    halves = [np.add(group[:12], [5, 0]), np.subtract(group[12:], [5, 0])]
+    both = added_by(halves)
+    assert both.mean == pytest.approx(own.mean, abs=0.5) and both.clear == added_by(halves).clear
+    assert added_by([*halves, group * [9, 0], group[:0]]) == both
+    for few in ([], [group * [1, 0]], [group[:4]], [group * [0, 1] + [0.1, 0]]):
         assert added_by(few).lo is None

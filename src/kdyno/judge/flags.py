@@ -271,12 +271,13 @@ def by_firmware(data: Samples, manifest: Manifest) -> list[Flag]:
         return []
     moved, unseen = [], {}
     for case in manifest.cases:
-        groups = []
+        groups: dict[tuple[str, str], list[tuple[float, bool]]] = {}
         for name in manifest.names:
-            scores = data.scores.get((*case.key, name), {})
-            marks = [float(block in data.by_firmware.get(name, ())) for block in scores]
-            groups.append((np.log([*scores.values()]), np.asarray(marks)))
-        shift = added_by(groups, _SURE)
+            marked = data.by_firmware.get(name, ())
+            for block, score in data.scores.get((*case.key, name), {}).items():
+                group = groups.setdefault((name, data.machines.get(block, "")), [])
+                group.append((math.log(score), block in marked))
+        shift = added_by([np.asarray(group, dtype=np.float64) for group in groups.values()], _SURE)
         if shift.clear:
             ends = math.exp(shift.lo or 0.0), math.exp(shift.hi or 0.0)
             moved.append(f"{case.case} {_percent(math.exp(shift.mean), ends)}")

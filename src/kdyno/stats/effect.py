@@ -31,6 +31,10 @@ MANY = 1000
 """Pairs beyond which averages are counted instead of made: 500,500 averages, 4 MB."""
 
 
+_ALIKE = 1e-12
+"""Of logarithms: less is rounding."""
+
+
 def interval(low: float | None, high: float | None) -> tuple[float, float] | None:
     """Both limits, or that there are none."""
     return None if low is None or high is None else (low, high)
@@ -281,26 +285,24 @@ def mean_of(values: ArrayLike, confidence: float = 0.95) -> Estimate:
     return Estimate(n, mean, mean - half, mean + half)
 
 
-def added_by(groups: Sequence[tuple[Floats, Floats]], confidence: float = 0.95) -> Estimate:
-    """What a mark adds to values, by least squares with a level for each group and Student's t.
+def added_by(groups: Sequence[Floats], confidence: float = 0.95) -> Estimate:
+    """What a mark adds to a value, by least squares with a level for each group and Student's t.
 
-    groups: (n values, n marks of 0 or 1) each. A group whose marks are all alike says nothing but
-    how much values scatter."""
+    groups: arrays of n × 2, values and their marks of 0 or 1. Those whose marks are all alike are
+    left out; values that are all alike within their groups have no interval."""
     from scipy.special import stdtrit
 
-    own = [(values, marks) for values, marks in groups if len(values)]
-    n, free = sum(len(values) for values, _ in own), 0
-    if own:
-        values, marks = (
-            np.concatenate([group[at] - group[at].mean() for group in own]) for at in (0, 1)
-        )
-        free, weight = n - len(own) - 1, float(marks @ marks)
-    if free < FEWEST_BLOCKS - 1 or weight == 0:
-        return Estimate(n, 0.0)
+    mixed = [group for group in groups if len(group) and np.ptp(group[:, 1])]
+    if not mixed:
+        return Estimate(0, 0.0)
+    values, marks = np.concatenate([group - group.mean(axis=0) for group in mixed]).T
+    free, weight = len(values) - len(mixed) - 1, float(marks @ marks)
     mean = float(marks @ values) / weight
+    if free < FEWEST_BLOCKS - 1 or float(np.abs(values).max()) < _ALIKE:
+        return Estimate(len(values), mean)
     residual = float(np.square(values - mean * marks).sum()) / free
     half = float(stdtrit(free, 0.5 + confidence / 2.0)) * math.sqrt(residual / weight)
-    return Estimate(n, mean, mean - half, mean + half)
+    return Estimate(len(values), mean, mean - half, mean + half)
 
 
 def difference_of(
