@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,12 @@ from kdyno.kernels.build import localized
 from kdyno.kernels.config import Wish, local_lines
 from kdyno.kernels.image import KEXEC, Image, release_of
 from kdyno.machines import box as module
-from kdyno.machines.box import (
-    Box,
-    Boxes,
+from kdyno.machines import examination
+from kdyno.machines.box import Box, Boxes
+from kdyno.machines.cpus import place
+from kdyno.machines.examination import (
+    call,
+    connect,
     cpus_of,
     disturbing,
     fields_of,
@@ -37,8 +41,6 @@ from kdyno.machines.box import (
     own_config,
     state_of,
 )
-from kdyno.machines.cpus import place
-from kdyno.machines.facts import why_no_pmu as no_pmu
 from kdyno.machines.kinds import KINDS, of_command_line
 from kdyno.machines.machine import Method, Plan, Setup, run_to_end
 from kdyno.machines.process import Outcome
@@ -77,6 +79,22 @@ if name == "load":
     open(folder + "/token", "w").write(args[1].split("kdyno.boot=")[1])
 (sys.stderr if status else sys.stdout).write(text.replace("TOKEN", token) + "\\n")
 sys.exit(status)
+"""
+PLAIN = """
+name = "x"
+baseline = "a"
+[kernel]
+source = "debian:linux-source-7.3"
+[variant.a]
+[variant.b]
+cpus = 3
+[machine]
+kind = "box"
+host = "rack1"
+[[suite]]
+name = "run"
+cases = ["a"]
+command = ["true"]
 """
 FACTS = {
     "arch": "x86_64",
@@ -122,11 +140,14 @@ class FakeBox:
         script = folder / "bin" / "ssh"
         script.write_text(SSH.format(python=sys.executable, folder=str(folder), guest=str(guest)))
         script.chmod(0o755)
-        scripts = [var for var in vars(module) if var.startswith("_") and var.isupper()]
-        names = {getattr(module, script): script[1:].lower() for script in scripts}
-        names = {text: name for text, name in names.items() if isinstance(text, str)}
-        functions = re.findall(r"^(\w+)\(\)", module._SCRIPT, re.MULTILINE)
-        names |= {module._call(function): function for function in functions}
+        scripts = {**vars(module), **vars(examination)}
+        names = {
+            text: name.strip("_").lower()
+            for name, text in scripts.items()
+            if name.isupper() and isinstance(text, str)
+        }
+        functions = re.findall(r"^(\w+)\(\)", examination._SCRIPT, re.MULTILINE)
+        names |= {call(function): function for function in functions}
         (folder / "names").write_text(json.dumps({**names, "id -u": "id", PUT: "put"}))
         self.plan: dict[str, list[Any]] = {
             "id": [[0, "0"]],
@@ -470,10 +491,10 @@ def test_the_cpus_of_every_variant_must_be_there(
 def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:
     fake.say(id=[GONE])
     with Remote("rack1") as remote, pytest.raises(ToolError, match="`ssh rack1` must work"):
-        module.connect(remote)
+        connect(remote)
     fake.say(id=[[0, "1000"], [1, "sudo: a password is required"]])
     with Remote("rack1") as remote, pytest.raises(ToolError, match="sudo: a password is required"):
-        module.connect(remote)
+        connect(remote)
 
 
 def test_too_little_space_and_another_kdyno(fake: FakeBox, machine: Callable[..., Box]) -> None:
@@ -548,12 +569,14 @@ def test_what_a_reset_of_a_box_ends_in_is_noted() -> None:
     other = "its boot loader starts /vmlinuz-6.1.0-2 by default, and 6.1.0 runs"
     for changed, notes in (
         ({"default_kernel": "/boot/efi/0f/6.1.0/linux"}, []),
+        ({"default_kernel": "/EFI/Linux/debian-6.1.0+3.efi"}, []),
+        ({"default_kernel": "/vmlinuz-linux", "booted": "/vmlinuz-linux"}, []),
         ({"default_kernel": "/vmlinuz-6.1.0-2"}, [f"{other}: {trust}"]),
         (
             {"default_kernel": ""},
             [f"what its boot loader starts by default cannot be read: {trust}"],
         ),
-        ({"package": ""}, [f"its kernel 6.1.0 is of no package: {trust}"]),
+        ({"package": "none"}, [f"its kernel 6.1.0 is of no package: {trust}"]),
         (
             {"services": "cron postgresql@15-main"},
             [
@@ -565,37 +588,33 @@ def test_what_a_reset_of_a_box_ends_in_is_noted() -> None:
         assert disturbing({**FACTS, **changed}) == notes
 
 
-def test_counters_that_a_box_has_not_are_refused_before_anything_is_built_or_booted(
-    fake: FakeBox, machine: Callable[..., Box]
+def test_what_a_box_lacks_is_refused_before_anything_is_built_or_booted(
+    fake: FakeBox, machine: Callable[..., Box], tmp_path: Path
 ) -> None:
-    fake.say(facts=facts(pmu=""))
+    experiment = parse(PLAIN, "x.toml", tmp_path, vocabulary(load()))
+    examine = partial(KINDS["box"].examine, experiment, cache=tmp_path)
+    fake.say(state=[[0, OWN]], facts=facts(pmu=""))
     expected = r"'rack1': .* metric: cycles: its CPU, .* shows no hardware counters"
     with pytest.raises(ToolError, match=expected):
-        KINDS["box"].examine(("rack1",), Settings(), 1, ("cycles", "page-faults"))
-    KINDS["box"].examine(("rack1",), Settings(), 1, ("page-faults",))
-    KINDS["uml"].examine(("",), Settings(), 1, ("cycles",))
+        examine(("cycles", "page-faults"))
+    examine(("page-faults",))
     box = machine()
     box._setup = replace(box._setup, method=Method(counters=("cycles",)))
     with pytest.raises(ToolError, match=expected):
         box.probe(lambda _text: None)
-    assert not fake.names("own", "put", "go")
-
-
-@pytest.mark.skipif(not no_pmu(), reason="this machine has hardware counters")
-def test_the_own_kernel_of_a_box_tries_the_counters(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
-    """The other end is this machine, and has a PMU by its own words only."""
-    fake.say(state=[[0, OWN]])
-    for answer, why in (("RUN", "counter cycles: this CPU"), ("", "the job ended with status 0")):
-        fake.say(job=[[0, answer]])
-        box = machine()
-        box._setup = replace(box._setup, method=Method(counters=("cycles",)))
-        with pytest.raises(ToolError, match=rf"cycles: box 'rack1': .*{why}"):
-            box.probe(lambda _text: None)
-        box.close()
-    assert not fake.names("modules", "go")
-    assert ["put", "kdyno-guest-64", "/var/lib/kdyno/guest"] in fake.log
+    with pytest.raises(ToolError, match="another kdyno of this machine has it"):
+        examine(())
+    box.close()
+    fake.say(facts=facts(cpus="0"))
+    with pytest.raises(ToolError, match="cpus = 3, and it has 1"):
+        examine(())
+    # A kernel under test may lack what the box has.
+    fake.say(state=[[0, NEW]])
+    examine(("cycles",))
+    fake.say(state=[[0, NEW], [0, BACK]], facts=[*facts(kexec_disabled="1"), *facts()])
+    machine().probe(lambda _text: None)
+    assert not fake.names("load")
+    KINDS["uml"].examine(experiment, ("cycles",), tmp_path)
 
 
 def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kdyno.machines import box as module
-from kdyno.machines.box import fields_of
+from kdyno.machines.examination import ROOM, call, fields_of
 
 
 def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
-    script = module._call("own").replace(module.ROOM, f"{tmp_path}/kdyno")
+    script = call("own").replace(ROOM, f"{tmp_path}/kdyno")
     full = "echo() { return 1; }\n"  # as the shell's own does without space
     command = ["sh", "-c", full + script, "sh", "new token", "new"]
     assert subprocess.run(command, check=False).returncode == 1
@@ -27,7 +26,7 @@ def test_a_full_disk_leaves_no_folder_of_ours(tmp_path: Path) -> None:
 
 def test_the_file_that_says_who_has_a_box(tmp_path: Path) -> None:
     def status(function: str, *args: str) -> int:
-        script = module._call(function).replace(module.ROOM, f"{tmp_path}/kdyno")
+        script = call(function).replace(ROOM, f"{tmp_path}/kdyno")
         command = ["sh", "-c", script.replace("/run/", f"{tmp_path}/"), "sh", *args]
         return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode
 
@@ -46,7 +45,7 @@ def test_the_file_that_says_who_has_a_box(tmp_path: Path) -> None:
 
 
 def test_what_brings_the_box_back_is_put_there_whole(tmp_path: Path) -> None:
-    script = module._call("prepare_return").replace(module.ROOM, str(tmp_path))
+    script = call("prepare_return").replace(ROOM, str(tmp_path))
     script = f"systemctl() {{ :; }}\n{script.replace('/etc/systemd', f'{tmp_path}/etc')}"
     subprocess.run(["sh", "-c", script, "sh", "600", "180"], check=True)
     system = tmp_path / "etc/system"
@@ -62,7 +61,7 @@ def test_what_brings_the_box_back_is_put_there_whole(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_what_was_put_there(tmp_path: Path) -> None:
     room, folder = tmp_path / "kdyno", "etc/systemd/system"
-    script = module._call("undo").replace(module.ROOM, str(room))
+    script = call("undo").replace(ROOM, str(room))
     for path in ("/etc/systemd", "/run/modprobe.d", "/lib/modules", "/sys/kernel"):
         script = script.replace(path, f"{tmp_path}{path}")
     for name in (
@@ -85,7 +84,7 @@ def test_a_reboot_is_no_kexec_of_what_is_loaded(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     for verb in ("kexec", "reboot"):
-        command = ["sh", "-c", module._call("go"), "sh", verb]
+        command = ["sh", "-c", call("go"), "sh", verb]
         subprocess.run(command, check=True, env=environment)
     first, second, third = (tmp_path / "calls").read_text().splitlines()
     assert first.endswith("--setenv=SYSTEMCTL_SKIP_AUTO_KEXEC=1 systemctl kexec")
@@ -100,8 +99,8 @@ def test_a_box_has_booted_and_is_quiet_before_its_cpus_are_counted(tmp_path: Pat
     (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\n')
     (tmp_path / "systemctl").chmod(0o755)
     # Not on the machine that runs the tests.
-    script = module._call("settle").replace("/sys/", f"{tmp_path}/sys/")
-    script = script.replace("/run/", f"{tmp_path}/").replace(module.ROOM, f"{tmp_path}/kdyno")
+    script = call("settle").replace("/sys/", f"{tmp_path}/sys/")
+    script = script.replace("/run/", f"{tmp_path}/").replace(ROOM, f"{tmp_path}/kdyno")
     settled = subprocess.run(
         ["sh", "-c", script, "sh", "", "60", "quiet"],
         check=True,
@@ -122,7 +121,9 @@ def test_a_box_has_booted_and_is_quiet_before_its_cpus_are_counted(tmp_path: Pat
         ("${saved_entry}", "", "/vmlinuz-6.12"),
         ("${saved_entry}", "gnulinux-advanced>gnulinux-6.1", "/vmlinuz-6.1"),
         ("Debian, with Linux 6.1", "", "/vmlinuz-6.1"),
+        ("Memory test", "", "/memtest"),
         ("2", "", ""),
+        ("1>0", "", ""),
     ],
 )
 def test_the_kernel_that_a_boot_loader_starts(
@@ -136,16 +137,46 @@ else
    set default="{entry}"
 fi
 menuentry 'Debian' --class debian $menuentry_id_option 'gnulinux-simple' {{
-	linux	/vmlinuz-6.12 root=UUID=1 ro
+\tlinux\t/vmlinuz-6.12 root=UUID=1 ro
 }}
 submenu 'Advanced options' $menuentry_id_option 'gnulinux-advanced' {{
-	menuentry 'Debian, with Linux 6.1' --class debian $menuentry_id_option 'gnulinux-6.1' {{
-		linux	/vmlinuz-6.1 root=UUID=1 ro
-	}}
+\tmenuentry 'Debian, with Linux 6.1' --class debian $menuentry_id_option 'gnulinux-6.1' {{
+\t\tlinux\t/vmlinuz-6.1 root=UUID=1 ro
+\t}}
+}}
+menuentry 'Memory test' {{
+\tlinux16\t/memtest
 }}
 """
     )
     (tmp_path / "grub/grubenv").write_text(f"# GRUB Environment Block\nsaved_entry={saved}\n###")
-    script = module._call("default_kernel").replace("/boot/grub", f"{tmp_path}/grub")
-    done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True)
+    # Neither this machine's own loader nor its tools.
+    script = call("default_kernel").replace("/boot/grub", f"{tmp_path}/grub")
+    script = script.replace("/sys/", f"{tmp_path}/sys/")
+    for tool in ("grubby", "grub2-editenv", "grub-editenv"):
+        (tmp_path / tool).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / tool).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(
+        ["sh", "-c", script], check=True, env=environment, capture_output=True, text=True
+    )
     assert done.stdout.strip() == kernel
+
+
+def test_a_kernel_that_is_of_no_package_is_not_taken_for_one(tmp_path: Path) -> None:
+    """rpm says so on its standard output."""
+    for tool, text, status in (
+        ("dpkg", "", 1),
+        ("rpm", "file /lib/modules/6.1 is not owned by any package", 1),
+        ("pacman", "linux", 0),
+    ):
+        (tmp_path / tool).write_text(f"#!/bin/sh\necho {text}\nexit {status}\n")
+        (tmp_path / tool).chmod(0o755)
+    command = ["sh", "-c", call("package")]
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    for owner in ("linux", "none"):
+        done = subprocess.run(
+            command, check=True, env=environment, stdout=subprocess.PIPE, text=True
+        )
+        assert done.stdout.strip() == owner
+        (tmp_path / "pacman").write_text("#!/bin/sh\nexit 1\n")

@@ -9,24 +9,36 @@ kdyno has there, the end of a run takes away, and else the beginning of the next
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from kdyno import whole
 from kdyno.command import capture
 from kdyno.errors import ToolError
-from kdyno.experiment.model import HARDWARE_COUNTERS
-from kdyno.experiment.model import Box as Settings
 from kdyno.kernels.image import KEXEC, Image, release_of
 from kdyno.machines import facts
+from kdyno.machines.examination import (
+    ROOM,
+    STATE,
+    State,
+    call,
+    connect,
+    cpus_of,
+    fields_of,
+    kept,
+    lacks,
+    lock,
+    number_of,
+    refuse,
+    state_of,
+)
 from kdyno.machines.guest import (
     Boot,
     Built,
@@ -39,7 +51,7 @@ from kdyno.machines.guest import (
     tail,
 )
 from kdyno.machines.host import HOST_PLACES, diagnosis_of_job
-from kdyno.machines.machine import Can, Method, Plan, Setup, only_times, run_to_end
+from kdyno.machines.machine import Can, Method, Plan, Setup, only_times
 from kdyno.machines.process import (
     ENVIRONMENT,
     Command,
@@ -50,7 +62,6 @@ from kdyno.machines.process import (
     printable_words,
 )
 from kdyno.machines.ssh import NOT_REACHED, Answer, Remote
-from kdyno.reading.checked import values_in
 from kdyno.sandbox import (
     BECOMING,
     EMPTY,
@@ -63,7 +74,6 @@ from kdyno.sandbox import (
 )
 from kdyno.store.comparable import common_facts
 from kdyno.store.verdict import Flag
-from kdyno.suites.job import Job
 from kdyno.suites.protocol import Transcript
 
 NAME = "box"
@@ -76,7 +86,6 @@ CAN = Can(
     scatter="its memory is managed by a whole system that runs on it",
     count='it runs on the box\'s CPU, where nobody counts exactly; [machine] kind = "qemu" does',
 )
-ROOM = "/var/lib/kdyno"
 _WATCHDOG_S, _KEXEC_WATCHDOG_S = 60, 180
 """Of a kernel under test; from a kexec until its first process has the watchdog."""
 ANSWER_S, DOWN_S = 45.0, 200.0
@@ -94,212 +103,19 @@ _RENEWED_S = 3600.0
 """How long a box stays this run's without a word of it, whatever is waited for or copied."""
 _TAKEN = 3
 """Status of what is requested of a box that another kdyno has by now."""
-_FIELD = re.compile(r"([a-z_]{1,40})\t(.{0,4000})")
 _LOAD_AVERAGE = re.compile(r"(\d{1,6}\.\d\d) \S+ \S+ (\d{1,9})/")
 _LEFT_OUT = re.compile(
     r"(BOOT_IMAGE|initrd|kdyno\.\w+|panic|oops|softlockup_panic|nmi_watchdog|systemd\.watchdog_sec"
     r"|watchdog\.stop_on_reboot)=.*"
 )
 """Words of the box's own command line that are its boot loader's, or of which kdyno has its own."""
-_NO_PMU = "its CPU, or the virtual machine that it is, shows no hardware counters"
 _RECOVERY = "panic=10 oops=panic softlockup_panic=1 nmi_watchdog=panic"
 _ARMED = f"systemd.watchdog_sec={_WATCHDOG_S} watchdog.stop_on_reboot=0"
 
-# What runs on the box: POSIX shell, each as one command, its values as arguments.
-
-_SCRIPT = f"room={ROOM}\n" + Path(__file__).with_suffix(".sh").read_text("utf-8")
-
-
-def _call(function: str) -> str:
-    """A function of box.sh with the command's arguments."""
-    return f'{_SCRIPT}{function} "$@"'
-
-
-_STATE = "cat /proc/sys/kernel/random/boot_id && uname -r && cat /proc/cmdline"
 _LOOK = "cat /proc/loadavg"
 _SYSCTL = 'while [ $# -gt 1 ]; do printf %s "$2" >"/proc/sys/$1" || exit 1; shift 2; done'
 # Where the first process is dead, or a service does not stop.
 _FORCE = "sync; systemctl --force --force reboot || echo b >/proc/sysrq-trigger"
-
-
-@dataclass(frozen=True)
-class State:
-    """Which boot of which kernel answers."""
-
-    boot_id: str
-    release: str
-    words: tuple[str, ...]
-    """Of its command line."""
-
-    @property
-    def own(self) -> bool:
-        """The box's own kernel, as its boot loader starts it."""
-        return not any(word.startswith("kdyno.boot=") for word in self.words)
-
-
-def state_of(text: str) -> State | None:
-    """From what ``_STATE`` prints."""
-    lines = text.splitlines()
-    if len(lines) < 3 or len(lines[0]) != 36:
-        return None
-    return State(lines[0], lines[1][:200], tuple(lines[2].split()))
-
-
-def fields_of(text: str) -> dict[str, str]:
-    """Lines of a name, a tab and a value; what is no such line is left out."""
-    pairs = map(_FIELD.fullmatch, text.splitlines())
-    fields = (pair.groups() for pair in pairs if pair)
-    return {name: "".join(filter(str.isprintable, value.strip())) for name, value in fields}
-
-
-def number_of(text: str) -> int:
-    """0 of what is none."""
-    return int(text) if re.fullmatch(r"\d{1,15}", text) else 0
-
-
-def cpus_of(text: str) -> list[int]:
-    """``0-3,6`` as numbers; none of what is no such list, and 4,096 at most."""
-    numbers: set[int] = set()
-    for part in text.split(","):
-        if match := re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip()):
-            numbers |= {*range(int(match[1]), int(match[2] or match[1]) + 1)}
-    return sorted(numbers)[:4096]
-
-
-def connect(remote: Remote) -> dict[str, str]:
-    """As root there, by sudo if need be; what the box is. ToolError where that cannot be."""
-    answer = remote.ask("id -u")
-    if not answer.reached:
-        why = answer.last or "no answer"
-        raise ToolError(
-            f"box {remote.host!r}: ssh does not reach it: {why}. `ssh {shlex.quote(remote.host)}` "
-            "must work without a question"
-        )
-    remote.sudo = answer.text.strip() != "0"
-    if remote.sudo and (answer := remote.ask("id -u")).text.strip() != "0":
-        raise ToolError(
-            f"box {remote.host!r}: kdyno is not root there, and `sudo -n` does not work: "
-            f"{answer.last}. It boots kernels, so it needs either"
-        )
-    return fields_of(remote.must("it cannot be examined", _call("facts")))
-
-
-def _kept(cache: Path, host: str, suffix: str) -> Path:
-    """The file about a box."""
-    return cache / "boxes" / f"{hashlib.sha256(host.encode()).hexdigest()[:16]}{suffix}"
-
-
-_CONFIG = 'zcat /proc/config.gz 2>/dev/null || cat "/boot/config-$(uname -r)"'
-_LSMOD = "PATH=$PATH:/usr/sbin:/sbin lsmod"
-
-
-def own_config(hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool) -> tuple[str, str]:
-    """For Kind.own_config. What a box says is kept, so that a run can be resumed with the same
-    kernels; ``refresh`` asks again."""
-    config, modules = "", []
-    for host in hosts:
-        saved = _kept(cache, host, ".json")
-        if refresh or not saved.is_file():
-            if not fetching:
-                raise LookupError(host)
-            with Remote(host) as remote:
-                connect(remote)
-                state = state_of(remote.must("it cannot be examined", _STATE))
-                if state is None or not state.own:
-                    raise ToolError(
-                        f"box {host!r} is in a kernel under test, whose configuration is not its "
-                        "own: reset it, or wait for the run that works there"
-                    )
-                text = remote.must("its kernel has no configuration in /proc or /boot", _CONFIG)
-                answer = [state.release, text, remote.must("no list of modules", _LSMOD)]
-            saved.parent.mkdir(parents=True, exist_ok=True)
-            whole.write(saved, json.dumps(answer).encode())
-        _release, text, listed = values_in(saved)
-        config = config or text
-        modules.append(listed)
-    return config, "\n".join(modules)
-
-
-def lacks(
-    fields: Mapping[str, str], settings: Settings, *, cpus: int = 1, counters: Sequence[str] = ()
-) -> list[str]:
-    """What keeps kdyno from booting kernels on a box, each with the way out. counters: that are
-    read there, of experiment.model.COUNTERS."""
-    problems = []
-    if fields.get("arch") != "x86_64":
-        problems.append(f"it is {fields.get('arch') or 'no known machine'}; kdyno boots x86_64")
-    if not fields.get("systemd"):
-        problems.append("it does not run systemd, whose `systemctl kexec` stops services first")
-    if not fields.get("kexec"):
-        problems.append("there is no kexec: install kexec-tools")
-    if fields.get("kexec_disabled") != "0":
-        problems.append("its kernel refuses kexec (kernel.kexec_load_disabled) until it is reset")
-    if fields.get("lockdown", "") not in ("", "none"):
-        problems.append(
-            f"its kernel is locked down ({fields['lockdown']}), which refuses kexec of kernels "
-            "that are not signed: Secure Boot has to be off"
-        )
-    if not fields.get("bwrap"):
-        problems.append("there is no bubblewrap, in which cases run: install it")
-    if not fields.get("watchdog") and settings.watchdog and not settings.power:
-        problems.append(
-            "there is no watchdog, so a kernel that hangs needs somebody who resets the box. "
-            "[box] watchdog = false (doctor: --no-watchdog) accepts that; "
-            'power = "COMMAND" resets it from here'
-        )
-    if (there := len(cpus_of(fields.get("cpus", "")))) < cpus:
-        problems.append(f"cpus = {cpus}, and it has {there}")
-    hardware = [name for name in counters if name in HARDWARE_COUNTERS]
-    if hardware and not fields.get("pmu"):
-        problems.append(f"[measure] counters, metric: {', '.join(hardware)}: {_NO_PMU}")
-    return problems
-
-
-def examine(hosts: Sequence[str], settings: Settings, cpus: int, counters: Sequence[str]) -> None:
-    """ToolError where one of them cannot boot kernels, or not count; for Kind.examine."""
-    for host in hosts:
-        with Remote(host) as remote:
-            _refuse(host, lacks(connect(remote), settings, cpus=cpus, counters=counters))
-
-
-def _refuse(host: str, problems: Sequence[str]) -> None:
-    if problems:
-        raise ToolError(f"box {host!r}: {'; '.join(problems)}")
-
-
-def disturbing(fields: Mapping[str, str]) -> list[str]:
-    """What is worth knowing of a box before it measures, and prevents nothing."""
-    get, notes = fields.get, []
-    trust = "see that a reset ends in a kernel you trust"
-    default, release = get("default_kernel", ""), get("release", "")
-    if not default:
-        notes.append(f"what its boot loader starts by default cannot be read: {trust}")
-    elif not re.search(rf"(?<![\w.+]){re.escape(release)}(?![\w.+-])", default):
-        notes.append(f"its boot loader starts {default} by default, and {release} runs: {trust}")
-    if not get("package"):
-        notes.append(f"its kernel {release} is of no package: {trust}")
-    if get("watchdog_builtin"):
-        notes.append(
-            "its watchdog is built in and stops at a kexec: a kernel that hangs at its start needs "
-            "you. watchdog.stop_on_reboot=0 on the box's own command line lets it go on"
-        )
-    if not get("pstore"):
-        notes.append("its firmware keeps no last words (pstore): a panic is called a reset")
-    if get("governor", "performance") not in ("", "performance"):
-        notes.append(f"governor {get('governor')}: [box] quiet = true sets performance")
-    if get("turbo") in ("1", "on"):
-        notes.append("turbo is on: [box] quiet = true switches it off")
-    if get("smt") == "on":
-        notes.append("SMT is on: [box] quiet = true switches it off")
-    if get("timers", "0") != "0":
-        notes.append(f"{get('timers')} timers are active: [box] quiet = true stops them")
-    if get("services"):
-        notes.append(
-            f"services run that a case may meet: {get('services')}. Stop those that it can spare"
-        )
-    if not get("pmu"):
-        notes.append(f"{_NO_PMU}: cases are timed there, and not counted")
-    return notes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,31 +210,32 @@ class Box(Built):
 
     def probe(self, notice: Callable[[str], None]) -> None:
         self._notice = notice
-        lock = _kept(self._setup.cache, self._host, ".lock")
-        self._lock.enter_context(whole.locked(lock, self._refuse_held))
+        self._lock.enter_context(lock(self._setup.cache, self._host))
         self._remote.__enter__()
         self._facts = connect(self._remote)
         cpus, counters = max(map(self._cpus, self._setup.variants)), self._setup.method.counted
-        _refuse(self._host, lacks(self._facts, self._settings, cpus=cpus, counters=counters))
+        lacking = partial(lacks, settings=self._settings, cpus=cpus, counters=counters)
+        state = self._answer(ANSWER_S)
+        if state is None or state.own:
+            refuse(self._host, lacking(self._facts))
         # Whoever has the lock knows that an earlier run with the same lock is dead.
-        place = hashlib.sha256(str(lock.resolve()).encode()).hexdigest()[:8]
+        file = kept(self._setup.cache, self._host, ".lock").resolve()
+        place = hashlib.sha256(str(file).encode()).hexdigest()[:8]
         controller = f"{facts.machine().get('machine_id', 'unknown')}-{place} {self._host}"
         self._owner = f"{controller} {secrets.token_hex(8)}"
-        self._remote.must("it cannot be taken", _call("own"), self._owner, controller)
+        self._remote.must("it cannot be taken", call("own"), self._owner, controller)
         self._changed = True
-        state = self._answer(ANSWER_S)
         if state is not None and not state.own:
             notice(f"{self._host}: it is in a kernel of an earlier run, and goes back to its own")
             state = self._reset("reboot", state)
-            self._facts = connect(self._remote) if state else {}
+            if state is not None:
+                self._facts = connect(self._remote)
+                refuse(self._host, lacking(self._facts))
         if state is None or not state.own:
             raise ToolError(f"box {self._host!r} is not in a kernel of its own")
         self._own = state
-        self._remote.must("what an earlier run left cannot be taken away", _call("undo"), "keep")
+        self._remote.must("what an earlier run left cannot be taken away", call("undo"), "keep")
         self._install(notice)
-
-    def _refuse_held(self, holder: str) -> None:
-        raise ToolError(f"box {self._host!r}: another kdyno of this machine has it ({holder})")
 
     def _ours(self, answer: Answer) -> Answer:
         """ToolError where another kdyno has the box by now: then nothing there is ours."""
@@ -428,7 +245,7 @@ class Box(Built):
         return answer
 
     def _renew(self) -> None:
-        self._ours(self._remote.ask(_call("renew"), self._owner, str(int(_RENEWED_S))))
+        self._ours(self._remote.ask(call("renew"), self._owner, str(int(_RENEWED_S))))
 
     def _install(self, notice: Callable[[str], None]) -> None:
         """The guest program, what brings the box back, and each image with its initramfs."""
@@ -445,10 +262,9 @@ class Box(Built):
         program = guest_program(self._setup.cache, 64)
         until_s = str(int(self._settings.boot_timeout_s))
         armed = str(_KEXEC_WATCHDOG_S) if self._armed else ""
-        must("it cannot be written to", _call("prepare_return"), until_s, armed)
+        must("it cannot be written to", call("prepare_return"), until_s, armed)
         for file, name in ((program, "guest"), (socket_filter(), "filter")):
             self._remote.put(file, f"{room}/{name}", _COPY_S)
-        self._try_counters(program)
         images = {image.digest: (name, image) for name, image in self._setup.images.items()}
         listed = must("it cannot be read", f"cd {room}/images && ls -d */ready || true")
         ready = {line.split("/")[0] for line in listed.splitlines()}
@@ -483,29 +299,9 @@ class Box(Built):
                 notice(f"{self._host}: {generator} for {name}")
             release = release_of(image)
             self._renew()
-            must(f"{name}: its modules", _call("modules"), release, digest)
+            must(f"{name}: its modules", call("modules"), release, digest)
             what = f"{name}: no initramfs"
-            must(what, _call("initramfs"), release, digest, generator, limit_s=_INITRAMFS_S)
-
-    def _try_counters(self, program: Path) -> None:
-        """ToolError where the box's own kernel cannot count what is asked for: those under test
-        have the same CPU."""
-        method, file = self._setup.method, f"{ROOM}/counters"
-        if not method.counted:
-            return
-        request = BoxJob(
-            job=Job(counters=method.counters, metric=method.counter),
-            program=program,
-            placement=self._setup.placement,
-            remote=self._remote,
-            # What sshd makes its standard input may not be opened by a name.
-            script=f"cat >{file}; exec 3>&1 1>&2; exec {ROOM}/guest job {file} --fd 3",
-            after=lambda cause, _ended: cause,
-            settings={},
-        )
-        outcome = run_to_end(start(request, self.clock), self.clock)
-        why = outcome.transcript.fatal or outcome.host.text
-        facts.refuse_counters(method.counted, why and f"box {self._host!r}: {why}")
+            must(what, call("initramfs"), release, digest, generator, limit_s=_INITRAMFS_S)
 
     def _refuse_named_root(self, name: str) -> None:
         # Of several the kernel takes the last.
@@ -602,7 +398,7 @@ class Box(Built):
         ask, quiet = self._remote.ask, "quiet" if self._settings.quiet else ""
         limit_s = sum(case.timeout_s + _GRACE_S for case in plan.job.cases) + 600
         words = (self._owner, str(int(limit_s)), quiet)
-        if (answer := self._ours(ask(_call("settle"), *words, limit_s=_SETTLE_S))).status:
+        if (answer := self._ours(ask(call("settle"), *words, limit_s=_SETTLE_S))).status:
             cause = refused(f"the box is not ready for it: {answer.last}")
             return cause if answer.reached else self._aftermath(booted, cause, cut=True)
         fields = fields_of(answer.text)
@@ -612,7 +408,7 @@ class Box(Built):
             return refused(f"cpus = {wanted}, and {len(online)} are online{why}")
         cpus, others = online[-wanted:], online[:-wanted]
         if quiet and others:
-            moved = ask(_call("away"), ",".join(map(str, others))).text.strip()
+            moved = ask(call("away"), ",".join(map(str, others))).text.strip()
             fields["quiet_interrupts"] = f"{moved[:10]} moved off the measured CPUs"
         if plan.job.counters or plan.job.metric:
             ask(_SYSCTL, "kernel/perf_event_paranoid", "1")
@@ -621,7 +417,7 @@ class Box(Built):
             return refused(f"sysctl: {answer.last}")
         if plan.disk_bytes:
             size_kb = (plan.disk_bytes + _SPARE_BYTES) >> 10
-            if (answer := ask(_call("empty_folder"), str(size_kb), str(HOST.uid))).status:
+            if (answer := ask(call("empty_folder"), str(size_kb), str(HOST.uid))).status:
                 return refused(f"{{disk}}: {answer.last}")
         return {**fields, "box_cpus": ",".join(map(str, cpus))}, cpus
 
@@ -661,10 +457,10 @@ class Box(Built):
         token = secrets.token_hex(8)
         cmdline = self._cmdline(variant, token)
         release = release_of(image)
-        answer = self._remote.ask(_call("modules"), release, image.digest)
+        answer = self._remote.ask(call("modules"), release, image.digest)
         if answer.status == 0:
             words = (image.digest, cmdline, "armed" if self._armed else "", self._owner)
-            answer = self._ours(self._remote.ask(_call("load"), *words))
+            answer = self._ours(self._remote.ask(call("load"), *words))
         if answer.status != 0:
             return Diagnosis("kexec-refused", answer.last or f"status {answer.status}")
         after = self._reset("kexec", before)
@@ -721,7 +517,7 @@ class Box(Built):
         """Which boot answers, as soon as one does. attempt_s: before ssh is begun anew."""
         until_s = time.monotonic() + limit_s
         while True:
-            answer = self._remote.ask(_STATE, limit_s=max(attempt_s, limit_s))
+            answer = self._remote.ask(STATE, limit_s=max(attempt_s, limit_s))
             if answer.reached:
                 return state_of(answer.text)
             self._remote.hang_up()
@@ -732,7 +528,7 @@ class Box(Built):
     def _reset(self, verb: str, before: State) -> State | None:
         """Send it through ``systemctl verb``; as ``_arrived``."""
         self._ordered_s, self._sent = time.monotonic(), (verb, before)
-        self._remote.ask(_call("go"), verb)
+        self._remote.ask(call("go"), verb)
         self._remote.hang_up()
         return self._arrived(verb, before)
 
@@ -793,7 +589,7 @@ class Box(Built):
 
     def _last_words(self, where: str) -> Diagnosis:
         """Why the box is in its own kernel again, by what it kept of the other."""
-        text = self._remote.ask(_call("last_words")).text
+        text = self._remote.ask(call("last_words")).text
         lines = text.splitlines()
         if cause := sign(text):
             return Diagnosis(cause.reason, f"{cause.text} ({where})")
@@ -833,7 +629,7 @@ class Box(Built):
                     "and the next run on it takes away what is left"
                 )
                 return
-            self._remote.must("not all of kdyno's could be taken away", _call("undo"), "")
+            self._remote.must("not all of kdyno's could be taken away", call("undo"), "")
             self._changed = False
         finally:
             self._remote.close()

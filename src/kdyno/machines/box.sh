@@ -15,27 +15,6 @@ has() { command -v "$1" >/dev/null 2>&1 && echo "$1"; }
 stops() { [ "$(cat /sys/module/watchdog/parameters/stop_on_reboot 2>/dev/null)" = -1 ]; }
 drivers() { lsmod | sed -n 's/^watchdog .* //p' | tr , ' '; }
 
-# The kernel that the boot loader starts by itself, as far as its own files say.
-default_kernel() {
-    if command -v grubby >/dev/null; then grubby --default-kernel; return; fi
-    for folder in /boot/grub /boot/grub2; do
-        [ -r "$folder/grub.cfg" ] || continue
-        entry=$(sed -n 's/^[ \t]*set default="\(.*\)"$/\1/p' "$folder/grub.cfg" | tail -n 1)
-        # shellcheck disable=SC2016  # the words of GRUB's own language
-        [ "$entry" != '${saved_entry}' ] ||
-            entry=$(sed -n 's/^saved_entry=//p' "$folder/grubenv" 2>/dev/null)
-        # Of a submenu's entry the last word: "Advanced options>Debian, with Linux 6.1".
-        awk -v entry="${entry##*>}" -v quote="'" '
-            /^[ \t]*menuentry / {
-                chosen = entry == "" || entry == "0" || index($0, quote entry quote)
-            }
-            chosen && $1 ~ /^linux/ { print $2; exit }' "$folder/grub.cfg"
-        return
-    done
-    bootctl status 2>/dev/null |
-        sed -n '/^Default Boot Loader Entry/,$ s/^ *linux: //p' | head -n 1
-}
-
 facts() {
     say arch "$(uname -m)"
     say release "$(uname -r)"
@@ -51,17 +30,67 @@ facts() {
     say free_kb "$(df -Pk /var/lib | awk 'NR == 2 { print $4 }')"
     say generator "$(has mkinitramfs || has dracut)"
     say bwrap "$(bwrap --ro-bind / / --unshare-pid true 2>/dev/null && has bwrap)"
-    say watchdog "$(ls /dev/watchdog[0-9]* 2>/dev/null)"
+    # One in software dies with its kernel.
+    say watchdog "$(grep -sLx 'Software Watchdog' /sys/class/watchdog/watchdog*/identity)"
     say watchdog_builtin "$([ -e /dev/watchdog0 ] && stops && [ -z "$(drivers)" ] && echo yes)"
     say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
-    say default_kernel "$(default_kernel)"
-    say package "$(for modules in "/lib/modules/$(uname -r)" "/usr/lib/modules/$(uname -r)"; do
-        dpkg -S "$modules" || rpm -qf "$modules" && break; done 2>/dev/null | head -n 1)"
     say pmu "$(cd /sys/bus/event_source/devices && ls -d cpu cpu_core 2>/dev/null)"
     say governor "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
     say turbo "$(cat /sys/devices/system/cpu/cpufreq/boost 2>/dev/null ||
         sed 's/^0$/on/; s/^1$/off/' /sys/devices/system/cpu/intel_pstate/no_turbo 2>/dev/null)"
     say smt "$(cat /sys/devices/system/cpu/smt/control 2>/dev/null)"
+}
+
+# The kernel that the boot loader starts by itself, as far as its own files say.
+default_kernel() {
+    if cat /sys/firmware/efi/efivars/LoaderInfo-* 2>/dev/null | tr -d '\0' | grep -q systemd-boot
+    then
+        timeout 10 bootctl status |
+            sed -n -e '/^Default Boot Loader Entry/,$ s/^ *linux: //p' \
+                -e '/^Default Boot Loader Entry/,$ s/^ *uki: //p' | head -n 1
+        return
+    fi
+    timeout 10 grubby --default-kernel && return
+    for folder in /boot/grub /boot/grub2; do
+        [ -r "$folder/grub.cfg" ] || continue
+        entry=$(sed -n 's/^ *set default="\(.*\)"$/\1/p' "$folder/grub.cfg" | tail -n 1)
+        # On btrfs a part of it lies outside the file.
+        environment=$(grub2-editenv - list || grub-editenv - list || cat "$folder/grubenv")
+        # shellcheck disable=SC2016  # the words of GRUB's own language
+        [ "$entry" != '${saved_entry}' ] ||
+            entry=$(echo "$environment" | sed -n 's/^saved_entry=//p')
+        # Of a submenu's entry the last word: "Advanced options>Debian, with Linux 6.1".
+        case $entry in *'>'[0-9]*) return ;; esac
+        entry=${entry##*>} awk -v quote="'" '
+            /^[ \t]*menuentry / {
+                entries++
+                entry = ENVIRON["entry"]
+                chosen = entry == "" || entry == "0" ? entries == 1 : index($0, quote entry quote)
+            }
+            chosen && $1 ~ /^linux/ { print $2; exit }' "$folder/grub.cfg"
+        return
+    done
+}
+
+# Of which package the running kernel is; nothing where none of the three can be asked.
+package() {
+    for modules in "/lib/modules/$(uname -r)" "/usr/lib/modules/$(uname -r)"; do
+        for question in 'dpkg -S' 'rpm -qf' 'pacman -Qoq'; do
+            command -v "${question%% *}" >/dev/null || continue
+            # shellcheck disable=SC2086  # two words on purpose
+            owner=$(timeout 10 $question "$modules") && { echo "$owner" | head -n 1; return; }
+            owner=none
+        done
+    done
+    echo "$owner"
+}
+
+# What only doctor asks for: it takes seconds.
+surroundings() {
+    exec 2>/dev/null
+    say default_kernel "$(default_kernel)"
+    say booted "$(sed -n 's/.*BOOT_IMAGE=\([^ ]*\).*/\1/p' /proc/cmdline)"
+    say package "$(package)"
     say timers "$(systemctl list-units --no-legend --plain --state=active '*.timer' | wc -l)"
     say services "$(systemctl list-units --no-legend --plain --state=running '*.service' |
         sed -n 's/\.service .*//p' |

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from kdyno import deferred
 from kdyno.errors import UsageError
-from kdyno.experiment.model import Box
+from kdyno.experiment.model import Experiment
 from kdyno.machines.cpus import Placement, place
 from kdyno.machines.machine import Can, Machine, Method, Setup
+
+_examine: Callable[..., None] = deferred("kdyno.machines.examination:examine")
+_own_config: Callable[..., tuple[str, str]] = deferred("kdyno.machines.examination:own_config")
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,11 @@ class Kind:
         built."""
         self._module.check(method)
 
-    def examine(self, hosts: Sequence[str], box: Box, cpus: int, counters: Sequence[str]) -> None:
-        """ToolError where one of the machines that are reached over the network cannot do it,
-        before anything is built."""
+    def examine(self, experiment: Experiment, counters: Sequence[str], cache: Path) -> None:
+        """ToolError where one of the machines that are reached over the network cannot boot
+        kernels, or not count, before any is built."""
         if self.remote:
-            self._module.examine(hosts, box, cpus, counters)
+            _examine(experiment, counters, cache)
 
     @property
     def own_name(self) -> str:
@@ -68,8 +72,7 @@ class Kind:
         """(the configuration of the first one's own kernel, the modules that any has loaded), as
         they were when somebody first asked. ToolError; LookupError without ``fetching`` where
         nobody has."""
-        answer: tuple[str, str] = self._module.own_config(hosts, cache, refresh, fetching)
-        return answer
+        return _own_config(hosts, cache, refresh, fetching)
 
     def make(self, setup: Setup) -> Machine:
         name = "Boxes" if len(setup.hosts) > 1 else self.name.capitalize()

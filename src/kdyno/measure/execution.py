@@ -96,12 +96,7 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     sandbox.require()
     kind.place(experiment.cpus)
     check_machine(experiment, cases_of(experiment, suites))
-    kind.examine(
-        experiment.machine.all_hosts,
-        experiment.box,
-        experiment.cpus,
-        metric_of(experiment).counted,
-    )
+    kind.examine(experiment, metric_of(experiment).counted, options.cache)
     if short := too_short(experiment):
         notify(short)
     recipes, built = Recipes({}, {}), Built({})
