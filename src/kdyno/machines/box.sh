@@ -31,7 +31,9 @@ facts() {
     say generator "$(has mkinitramfs || has dracut)"
     say bwrap "$(bwrap --ro-bind / / --unshare-pid true 2>/dev/null && has bwrap)"
     # One in software dies with its kernel.
-    say watchdog "$(grep -sLx 'Software Watchdog' /sys/class/watchdog/watchdog*/identity)"
+    say watchdog "$(for device in /dev/watchdog[0-9]*; do
+        identity=/sys/class/watchdog/${device#/dev/}/identity
+        [ ! -e "$device" ] || grep -qsx 'Software Watchdog' "$identity" || echo "$device"; done)"
     say watchdog_builtin "$([ -e /dev/watchdog0 ] && stops && [ -z "$(drivers)" ] && echo yes)"
     say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
     say pmu "$(cd /sys/bus/event_source/devices && ls -d cpu cpu_core 2>/dev/null)"
