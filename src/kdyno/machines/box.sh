@@ -35,7 +35,7 @@ facts() {
         identity=/sys/class/watchdog/${device#/dev/}/identity
         [ ! -e "$device" ] || grep -qsx 'Software Watchdog' "$identity" || echo "$device"; done)"
     say watchdog_builtin "$([ -e /dev/watchdog0 ] && stops && [ -z "$(drivers)" ] && echo yes)"
-    say pstore "$(cat /sys/module/pstore/parameters/backend 2>/dev/null)"
+    say pstore "$(grep -sv null /sys/module/pstore/parameters/backend)"
     say pmu "$(cd /sys/bus/event_source/devices && ls -d cpu cpu_core 2>/dev/null)"
     say governor "$(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor 2>/dev/null)"
     say turbo "$(cat /sys/devices/system/cpu/cpufreq/boost 2>/dev/null ||
