@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The three ways in which kdyno itself ends badly. A slow kernel is none of them.
-
-Every message says what happened, where, and what to do next.
-"""
+"""The three ways in which kdyno itself ends badly. A slow kernel is none of them. Every message
+says what happened, where, and what to do next."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The bubblewrap sandbox around all that is not trusted: builds, guests, cases, routines, and
-tools that read what others wrote. What each of them sees of the host is a row of one table, VIEWS.
+"""The bubblewrap sandbox around all that is not trusted: builds, guests, cases, routines, and tools
+that read what others wrote. What each of them sees of the host is a row of one table, VIEWS.
 
 Inside there is no network, no other process, nothing that can be written but what is named, and no
-user of the host: an ordinary user gets a user namespace, root becomes the view's uid.
-"""
+user of the host: an ordinary user gets a user namespace, root becomes the view's uid."""
 
 from __future__ import annotations
 
@@ -406,8 +405,7 @@ def confined(
     have a defect that it reaches. reads, writes: files and folders that it needs; all keep their
     paths. settings: its environment, beside PATH; nothing of the caller's, in which there may be
     passwords. Where the machine has no sandbox the command is given back as it is to a person who
-    said ``--no-sandbox``; ToolError for all others.
-    """
+    said ``--no-sandbox``; ToolError for all others."""
     if not _usable():
         return list(command)
     for path in writes:

@@ -3,8 +3,7 @@
 
 What is written is renamed into place. What is needed for a while is held by a lock that dies with
 its process, and whoever comes next removes what the dead have left. A network file system may have
-no locks between machines: what another one left is removed by that one, or after a day.
-"""
+no locks between machines: what another one left is removed by that one, or after a day."""
 
 from __future__ import annotations
 

@@ -147,10 +147,8 @@ def variants(
     default_arch: str,
     mistakes: Mistakes,
 ) -> tuple[Variant, ...]:
-    """Every cell, named ``VARIANT+LEVEL+LEVEL``, in the file's order.
-
-    factors: factor → level → layer.
-    """
+    """Every cell, named ``VARIANT+LEVEL+LEVEL``, in the file's order. factors: factor → level →
+    layer."""
     named = {name: levels for name, levels in factors.items() if levels}
     if not explicit and not named:
         return ()
@@ -275,10 +273,8 @@ def running(
     factors: Iterable[str],
     mistakes: Mistakes,
 ) -> tuple[Variant, ...]:
-    """For the kind of machine called ``machine``, which boots nothing.
-
-    [kernel] and [variant.running] may name a source, for cases that compile one.
-    """
+    """For the kind of machine called ``machine``, which boots nothing. [kernel] and
+    [variant.running] may name a source, for cases that compile one."""
     for name in explicit:
         if name != RUNNING:
             mistakes.add(
@@ -324,10 +320,8 @@ CaseFactors = Mapping[str, Mapping[str, Level]]
 def cells(
     uses: Iterable[SuiteUse], factors: CaseFactors, vocabulary: Vocabulary, mistakes: Mistakes
 ) -> tuple[SuiteUse, ...]:
-    """The uses, those that a factor touches once for each of its levels.
-
-    A case that no factor touches is measured once. A factor that touches no case is a mistake.
-    """
+    """The uses, those that a factor touches once for each of its levels. A case that no factor
+    touches is measured once. A factor that touches no case is a mistake."""
     cells: list[SuiteUse] = []
     touched: set[str] = set()
     cases: set[str] = set()

@@ -753,10 +753,8 @@ def _run_cases(use: SuiteUse, data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _levels(value: object) -> object:
-    """``jobs = [1, 4]`` as the levels that it is short for; anything else as it is.
-
-    The values of a factor called ``cpus`` are CPUs of the machine, of any other a setting.
-    """
+    """``jobs = [1, 4]`` as the levels that it is short for; anything else as it is. The values of a
+    factor called ``cpus`` are CPUs of the machine, of any other a setting."""
     if not isinstance(value, dict):
         return value
     return {
@@ -838,9 +836,8 @@ class Variant:
     best: Pairs = ()
     """(function, why it is this routine) pairs of the routines requested as the best."""
     scheduler: str | None = None
-    """Name of a scheduler that is loaded as a program, or the path of a person's own file.
-
-    None: the kernel's own."""
+    """Name of a scheduler that is loaded as a program, or the path of a person's own file. None:
+    the kernel's own."""
     cpus: int | None = None
     """CPUs of its machine; None: as [machine] says."""
     program_bits: int | None = None

@@ -93,10 +93,8 @@ def silent(_progress: BuildProgress) -> None:
 
 
 def error_lines(log: str) -> list[str]:
-    """The compiler's and make's own lines about what failed, in order, without repeats.
-
-    Where only make complains, the lines before its complaint are the failed program's.
-    """
+    """The compiler's and make's own lines about what failed, in order, without repeats. Where only
+    make complains, the lines before its complaint are the failed program's."""
     lines = [line for line in log.splitlines() if line.strip() and line[:2] != "$ "]
     errors = [at for at, line in enumerate(lines) if _ERROR.search(line)]
     own = [lines[at] for at in errors if not lines[at].startswith(("make", "gmake"))]
@@ -182,7 +180,6 @@ class _Build:
         defaults: bool = False,
     ) -> None:
         """Run make in the object tree, in the sandbox at fixed paths or plainly. BuildError.
-
         defaults: whatever it asks about is answered by an empty line."""
         # What the compiler writes beside an object is in no compile cache.
         ccache = None if self.extract and self.extract.flags else shutil.which("ccache")
@@ -243,10 +240,9 @@ def build(
     """The image of ``recipe``, from the cache when it is there.
 
     name: the variant, for messages. extract: what must lie beside the image too. links: as many
-    images more, of the same objects linked in orders by the seeds 1, 2 …. Raises
-    BuildError with the compiler's lines, UsageError for options that did not survive, ToolError
-    when the machine is at fault.
-    """
+    images more, of the same objects linked in orders by the seeds 1, 2 …. Raises BuildError with
+    the compiler's lines, UsageError for options that did not survive, ToolError when the machine is
+    at fault."""
     if (image := _find(cache, recipe, links)) and image.has(extract):
         return image
     require("make", "to build kernels")
@@ -301,11 +297,9 @@ def _make_room(cache: Path) -> None:
 def configure_all(
     recipes: Mapping[str, Recipe], cache: Path, report: Report = silent
 ) -> dict[str, KdynoError]:
-    """Make the final .config of recipes without building, so that lost options show early.
-
-    Does nothing where the configuration or the image is in the cache already. Variant → why it has
-    none: LostOptions, BuildError where Kconfig itself fails.
-    """
+    """Make the final .config of recipes without building, so that lost options show early. Does
+    nothing where the configuration or the image is in the cache already. Variant → why it has none:
+    LostOptions, BuildError where Kconfig itself fails."""
     problems: dict[str, KdynoError] = {}
     todo = {name: recipe for name, recipe in recipes.items() if final_config(cache, recipe) is None}
     if todo:
@@ -343,9 +337,8 @@ def accepted(
 
 
 def localized(recipe: Recipe, config: str, lsmod: str, cache: Path, name: str) -> tuple[str, ...]:
-    """The lines of a configuration of elsewhere as this source has it, with the recipe's own
-    wishes and of its modules those alone that ``lsmod`` lists: ``make localmodconfig``. BuildError.
-    """
+    """The lines of a configuration of elsewhere as this source has it, with the recipe's own wishes
+    and of its modules those alone that ``lsmod`` lists: ``make localmodconfig``. BuildError."""
     lines = "\n".join((*local_lines(config), *(wish.line for wish in recipe.wishes), ""))
     key = hashlib.sha256(f"{recipe.config_digest}\0{lines}\0{lsmod}".encode()).hexdigest()[:32]
     saved = cache / "configs" / f"{key}{foreign_suffix(recipe.foreign)}.local"
@@ -435,11 +428,9 @@ def _link_again(job: _Build) -> tuple[Image, ...]:
 
 
 def _configure(job: _Build) -> None:
-    """Leave the final .config in the object tree, from the cache or by Kconfig.
-
-    Kconfig's program and the smallest configuration are made once for all recipes that have the
-    same Kconfig and run the same foreign code: that takes four times as long as one configuration.
-    """
+    """Leave the final .config in the object tree, from the cache or by Kconfig. Kconfig's program
+    and the smallest configuration are made once for all recipes that have the same Kconfig and run
+    the same foreign code: that takes four times as long as one configuration."""
     dotconfig = job.obj / ".config"
     if config := _known_config(job.cache, job.recipe):
         job.obj.mkdir(exist_ok=True)

@@ -106,11 +106,9 @@ def of_variant(
     placed: Mapping[str, str],
     file_cflags: Iterable[tuple[str, str]],
 ) -> Changes:
-    """The changed files of a variant: patches in order, then ``placed``, then flags.
-
-    placed: path in the tree → text that replaces it (a memory routine). file_cflags: (source
-    file, flags) pairs, appended to the Makefile of the file's folder as CFLAGS_x.o.
-    """
+    """The changed files of a variant: patches in order, then ``placed``, then flags. placed: path
+    in the tree → text that replaces it (a memory routine). file_cflags: (source file, flags) pairs,
+    appended to the Makefile of the file's folder as CFLAGS_x.o."""
     with whole.scratch("patch") as scratch:
         touched: set[str] = set()
         for patch in patches:
@@ -219,9 +217,8 @@ def lay(tree: Path, changes: Changes, folder: Path, fresh: Set[str]) -> Binds:
     """Write the changed files into ``folder`` (empty, on the tree's filesystem) and bind them:
     (path on the host, path inside the build's namespace), outermost first.
 
-    fresh: paths to be newer than every object; the others keep the tree's old time stamp, so
-    that make sees no reason to compile them again.
-    """
+    fresh: paths to be newer than every object; the others keep the tree's old time stamp, so that
+    make sees no reason to compile them again."""
     structural: set[str] = set()  # folders in which a file appears or disappears
     for path, content in changes.files.items():
         if content is None or not (tree / path).exists():

@@ -54,11 +54,9 @@ def _present(*names: str) -> list[Compiler]:
 
 
 def for_tree(name: str, tree: Path) -> Compiler:
-    """``identify``, with a clang that is new enough for the kernel source at ``tree``.
-
-    "clang" is the newest clang-N of the machine where plain clang is too old, or not there.
-    UsageError with the way out where none will do.
-    """
+    """``identify``, with a clang that is new enough for the kernel source at ``tree``. "clang" is
+    the newest clang-N of the machine where plain clang is too old, or not there. UsageError with
+    the way out where none will do."""
     least = _least_clang(tree) if name.startswith("clang") else None
     if least is None:
         return identify(name)
@@ -86,9 +84,7 @@ def missing_clang() -> str | None:
 
 def _least_clang(tree: Path) -> tuple[int, ...] | None:
     """The oldest that the tree's own build takes for this machine's kernels; None: it does not say.
-
-    Of several, for other architectures, the oldest.
-    """
+    Of several, for other architectures, the oldest."""
     try:
         script = (tree / _WANTED).read_text(encoding="utf-8", errors="replace")
     except OSError:

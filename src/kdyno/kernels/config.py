@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A kernel's configuration: architectures, requested options, those that olddefconfig dropped and
-why; and which sysctls a source has.
-"""
+why; and which sysctls a source has."""
 
 from __future__ import annotations
 

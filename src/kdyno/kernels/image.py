@@ -280,9 +280,8 @@ def choose(cache: Path, recipe: Recipe) -> Start:
 
 
 def compiled_sources(cache: Path, recipe: Recipe) -> frozenset[str] | None:
-    """Files of the source that compiling this configuration reads, as the object tree of an
-    earlier build of it says, of this source or one that differs in few files. None: there is none.
-    """
+    """Files of the source that compiling this configuration reads, as the object tree of an earlier
+    build of it says, of this source or one that differs in few files. None: there is none."""
     wanted = _trunk_of(recipe)
     for trunk_folder, trunk in _trunks(cache):
         alike = (trunk.arch, trunk.compiler, trunk.config)

@@ -88,10 +88,8 @@ def at_hand(spec: SourceSpec, cache: Path) -> bool:
 
 def fetch(spec: SourceSpec, cache: Path, progress: Progress, *, refresh: bool = False) -> Image:
     """The image of ``spec``, fetched and unpacked into ``cache`` unless it is there already.
-
-    refresh: the package's newest version, where another was fetched before. UsageError for what
-    is no kernel or is not in the archive, ToolError for a network, disk or program that failed.
-    """
+    refresh: the package's newest version, where another was fetched before. UsageError for what is
+    no kernel or is not in the archive, ToolError for a network, disk or program that failed."""
     request = Request(spec, cache, progress, refresh)
     with whole.cache_errors(cache, MOST_BYTES // 4):
         facts: dict[str, str] = {}
@@ -411,11 +409,9 @@ def symbols(image: Image) -> Path:
 
 
 def lines(kernel: Path, percpu: bool) -> Iterator[str]:
-    """``ADDRESS KIND NAME`` of each symbol, as ``nm`` has it.
-
-    percpu: CONFIG_KALLSYMS_ABSOLUTE_PERCPU, by which offsets of code are negative. ToolError where
-    there is no such table.
-    """
+    """``ADDRESS KIND NAME`` of each symbol, as ``nm`` has it. percpu:
+    CONFIG_KALLSYMS_ABSOLUTE_PERCPU, by which offsets of code are negative. ToolError where there is
+    no such table."""
     data = kernel.read_bytes()
     at = data.find(_DIGITS)
     while at >= 0:

@@ -24,9 +24,7 @@ _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 def read(tree: Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
     """The content of an ordinary file of an object tree, without following a link on the way.
-
-    BuildError for anything else, OSError for none.
-    """
+    BuildError for anything else, OSError for none."""
     # One component at a time, for O_NOFOLLOW is about the last alone.
     descriptor = os.open(tree, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -71,10 +69,8 @@ def write(path: Path, content: bytes) -> None:
 
 
 def require_file(tree: Path, name: str) -> None:
-    """BuildError unless ``name`` in an object tree is an ordinary file, with no link on the way.
-
-    It loses the right to run as its owner.
-    """
+    """BuildError unless ``name`` in an object tree is an ordinary file, with no link on the way. It
+    loses the right to run as its owner."""
     path = tree / name
     try:
         status = path.lstat()
@@ -190,10 +186,8 @@ Sections = Mapping[str, tuple[str, ...]]
 
 
 def sections_of(tree: Path) -> Sections:
-    """The sections of code of all objects in an object tree.
-
-    BuildError for an object that cannot be read.
-    """
+    """The sections of code of all objects in an object tree. BuildError for an object that cannot
+    be read."""
     placed = {}
     for folder, folders, names in os.walk(tree):
         if Path(folder) == tree:
@@ -231,10 +225,9 @@ def reordered(script: str, sections: Sections, seed: int) -> str:
     """The linker script with the code of ``sections`` in the random order of ``seed``.
 
     Objects are shuffled, and functions within their objects, so that what is compiled together
-    stays together. An object's place depends on its name, a function's on its own and its
-    object's, and on nothing else: kernels that have code in common have it in one order.
-    BuildError for a script that has no place for them.
-    """
+    stays together. An object's place depends on its name, a function's on its own and its object's,
+    and on nothing else: kernels that have code in common have it in one order. BuildError for a
+    script that has no place for them."""
     for kind in _APART:
         lines: list[str] = []
         for path in sorted(sections, key=lambda path: _number(seed, path)):

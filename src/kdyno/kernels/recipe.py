@@ -91,11 +91,9 @@ class Recipe:
 
 
 def recipe_of(variant: Variant, tree: Tree) -> Recipe:
-    """The recipe of ``variant`` on its fetched source tree.
-
-    Applies patches to copies; UsageError when one does not apply, a file or a compiler is
-    not there, or the memory routine does not go with the architecture.
-    """
+    """The recipe of ``variant`` on its fetched source tree. Applies patches to copies; UsageError
+    when one does not apply, a file or a compiler is not there, or the memory routine does not go
+    with the architecture."""
     chosen = arch(variant.arch)
     if variant.memcpy in NATIVE_COPIES and chosen.name != "x86_64":
         raise UsageError(
@@ -191,11 +189,9 @@ def foreign_suffix(foreign: frozenset[str]) -> str:
 
 
 def compile_cache(cache: Path, foreign: frozenset[str]) -> tuple[Path, bool]:
-    """The folder of compilations that a build may read, and whether it may add to them.
-
-    One for all signed sources, one for each other source. What an experiment adds to a source only
-    reads the source's, so that a patch cannot change what a build without it finds there.
-    """
+    """The folder of compilations that a build may read, and whether it may add to them. One for all
+    signed sources, one for each other source. What an experiment adds to a source only reads the
+    source's, so that a patch cannot change what a build without it finds there."""
     home = source_parts(foreign)
     name = f"signed{foreign_suffix(home)}".removeprefix("signed-")
     return cache / "ccache" / name, foreign == home

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Schedulers that are programs: ``kernel/sched/NAME.bpf.c``, built for one kernel.
-
-The kernel's own tree brings the library that loads them, and its image the types that they are
-compiled against: so one is built when its image is there. The kernel is the same whichever is
-loaded."""
+"""Schedulers that are programs: ``kernel/sched/NAME.bpf.c``, built for one kernel. The kernel's own
+tree brings the library that loads them, and its image the types that they are compiled against: so
+one is built when its image is there. The kernel is the same whichever is loaded."""
 
 from __future__ import annotations
 
@@ -82,9 +80,7 @@ def refuse_unfit(variant: Variant, wishes: Sequence[Wish]) -> None:
 
 def build(scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path) -> Scheduler:
     """``scheduler`` for the kernel in the file ``kernel``, whose image has the digest ``image``.
-
-    From the cache where it was built before. BuildError with the compiler's words.
-    """
+    From the cache where it was built before. BuildError with the compiler's words."""
     source = Path(scheduler) if is_scheduler_file(scheduler) else folder() / f"{scheduler}{SUFFIX}"
     name = called(scheduler)
     clang = for_tree("clang", tree.path)

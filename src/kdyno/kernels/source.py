@@ -213,11 +213,10 @@ def parse(text: str) -> SourceSpec:
 def fetch(spec: SourceSpec, cache: Path, progress: Progress, *, refresh: bool = False) -> Tree:
     """The tree of ``spec``, fetched and unpacked into ``cache`` unless it is there already.
 
-    What was fetched once is used without the network; ``refresh`` asks for the newest package
-    of a ``debian:`` source and for the present place of a ``git:`` URL's branch. Folders and
-    files of this machine are looked at every time. UsageError for a source that cannot be,
-    ToolError for a network, disk or program that failed.
-    """
+    What was fetched once is used without the network; ``refresh`` asks for the newest package of a
+    ``debian:`` source and for the present place of a ``git:`` URL's branch. Folders and files of
+    this machine are looked at every time. UsageError for a source that cannot be, ToolError for a
+    network, disk or program that failed."""
     with whole.cache_errors(cache, KERNEL_TREE_BYTES):
         tree = _KINDS[spec.kind].resolve(Request(spec, cache, progress, refresh))
     return replace(tree, origin=origin_of(spec))

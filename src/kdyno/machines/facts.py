@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The host's word: what the machine is, what it was doing around a boot, which counters it has.
-
-A few small reads of /proc and /sys. guest/counters.c counts; what is seen here costs nothing and is
-said before anything begins, and a guest's first word is whether it was right.
-"""
+"""The host's word: what the machine is, what it was doing around a boot, which counters it has. A
+few small reads of /proc and /sys. guest/counters.c counts; what is seen here costs nothing and is
+said before anything begins, and a guest's first word is whether it was right."""
 
 from __future__ import annotations
 

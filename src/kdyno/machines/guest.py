@@ -345,8 +345,7 @@ class Boot(Plan, ABC):
         buffers meet in a cache's ways: copies of 64 KiB between files were 28 % faster by rep movsb
         when they came first, and 0 % after others. One layout is an accident; a new one for each
         block, the same for all its variants, is a sample (Mytkowicz et al., *Producing Wrong Data
-        Without Doing Anything Obviously Wrong!*, ASPLOS 2009).
-        """
+        Without Doing Anything Obviously Wrong!*, ASPLOS 2009)."""
         return self.draw
 
 

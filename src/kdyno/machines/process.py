@@ -3,8 +3,7 @@
 
 kdyno sleeps in epoll while guests run; it wakes for what a guest says and for deadlines, and for
 nothing else. With guests that take turns it runs thousands of times a second, beside a guest that
-is being timed, so it does as little as it can.
-"""
+is being timed, so it does as little as it can."""
 
 from __future__ import annotations
 

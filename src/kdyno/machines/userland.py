@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A userland of a guest's own: one and the same files for kernels of either word size.
-
-mmdebstrap puts together what the cases need from one Debian release alone, which does not change
-any more as its updates do. kdyno's own programs are built in it, by its own compiler.
-"""
+"""A userland of a guest's own: one and the same files for kernels of either word size. mmdebstrap
+puts together what the cases need from one Debian release alone, which does not change any more as
+its updates do. kdyno's own programs are built in it, by its own compiler."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """What a file holds, checked against its model by pydantic: all mistakes at once, in kdyno's words.
-
 A model is a pydantic class or a plain dataclass with annotated fields."""
 
 from __future__ import annotations
@@ -164,9 +163,8 @@ def read(
     way: str = "",
 ) -> T:
     """``data``, which stands at ``path`` of the file, as ``model``. Every mistake is noted, and its
-    key taken out of the data, so that the rest can be checked; raises where no rest is valid.
-
-    home: where an unknown key belongs, for the message. way: as in ``check``."""
+    key taken out of the data, so that the rest can be checked; raises where no rest is valid. home:
+    where an unknown key belongs, for the message. way: as in ``check``."""
     wrong_keys = [_NOWHERE]
     while wrong_keys and len(mistakes.paths) < _MOST:
         try:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """The mistakes in one file, each with its line, reported all at once; and the nearest words.
-
 tomllib does not say on which line a key stands, so the text is searched: a best effort, and where a
 key cannot be found, the line is that of the nearest key above it."""
 
@@ -67,7 +66,6 @@ class Positions:
 
     def line(self, path: KeyPath, value: object = None) -> int | None:
         """Line of the key at ``path`` or of the nearest one above it; None for the whole file.
-
         ``value`` stands there: in an array of several lines, its own line is looked for."""
         below = [line for key, line in self._lines.items() if path and key[: len(path)] == path]
         if below and path not in self._lines:

@@ -331,9 +331,8 @@ def find(suites: Catalogue, name: str) -> Suite:
 
 def counted(case: Case) -> Case:
     """The same case counted instead of timed: nanoseconds per operation, by the clock of a guest
-    that goes on by 1 ns per instruction.
-
-    A program's own figure of its speed, and the index of a suite, are of times."""
+    that goes on by 1 ns per instruction. A program's own figure of its speed, and the index of a
+    suite, are of times."""
     counted = replace(case, unit=UNIT, better="lower", counted=True)
     return replace(counted, scale=1.0, figure=None, baseline=None)
 

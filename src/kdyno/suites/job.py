@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The job of a guest: which cases of an experiment, how long, in which order.
-
-A case may be a cell of a cross: a factor's level gives its settings, and fills ``{jobs}`` in its
-arguments."""
+"""The job of a guest: which cases of an experiment, how long, in which order. A case may be a cell
+of a cross: a factor's level gives its settings, and fills ``{jobs}`` in its arguments."""
 
 from __future__ import annotations
 
@@ -65,10 +63,9 @@ def in_place(job: Job, places: Mapping[str, str]) -> Job:
 
 
 def render(job: Job, nonce: str) -> str:
-    """Text of the job file, as guest/job.c reads it.
-
-    ``nonce`` is 32 lowercase hexadecimal digits, new for every boot: records that do not carry it
-    are not believed. UsageError for what the file cannot carry."""
+    """Text of the job file, as guest/job.c reads it. ``nonce`` is 32 lowercase hexadecimal digits,
+    new for every boot: records that do not carry it are not believed. UsageError for what the file
+    cannot carry."""
     if not _NONCE.match(nonce):
         raise ValueError("nonce must be 32 lowercase hexadecimal digits")
     lines = ["kdyno-job 1", f"nonce {nonce}"]
@@ -135,11 +132,9 @@ def case_job(
     cpus: int = 1,
     quick: bool = False,
 ) -> CaseJob:
-    """The case as a guest runs it. ``operations`` wins over ``seconds``.
-
-    The time limit grows with the seconds. ``cpus`` and ``quick`` fill an existing program's command
-    line. UsageError when the case wants a command line and there is none, or the other way round.
-    """
+    """The case as a guest runs it. ``operations`` wins over ``seconds``. The time limit grows with
+    the seconds. ``cpus`` and ``quick`` fill an existing program's command line. UsageError when the
+    case wants a command line and there is none, or the other way round."""
     where = f"{case.suite}/{case.name}"
     if case.command is True and not command:
         raise UsageError(f'{where}: command is missing, such as command = ["sort", "words"]')
@@ -229,9 +224,8 @@ def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[Suite
 
 
 def cases_of(experiment: Experiment, catalogue: Catalogue) -> tuple[Case, ...]:
-    """The cases of one boot, in order; a suite without ``cases`` means all of them.
-
-    UsageError with the nearest right word for a suite or case that does not exist."""
+    """The cases of one boot, in order; a suite without ``cases`` means all of them. UsageError with
+    the nearest right word for a suite or case that does not exist."""
     return tuple(case for _, case in _pairs(experiment, catalogue))
 
 

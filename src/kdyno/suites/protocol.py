@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a guest answers: its records, each a line that is checked, read as they come.
-
-A guest may be broken in any way. Whatever the bytes are, reading them never fails; what cannot be
-believed is counted as an anomaly, and no record lands in a case that is not the one running."""
+"""What a guest answers: its records, each a line that is checked, read as they come. A guest may be
+broken in any way. Whatever the bytes are, reading them never fails; what cannot be believed is
+counted as an anomaly, and no record lands in a case that is not the one running."""
 
 from __future__ import annotations
 

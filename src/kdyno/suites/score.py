@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""From the repetitions of a case, or the figure that a program prints, to a score; and indices.
-
-Of a suite: the geometric mean of its cases' indices (BYTE UnixBench). Of a group of cases, or of
+"""From the repetitions of a case, or the figure that a program prints, to a score; and indices. Of
+a suite: the geometric mean of its cases' indices (BYTE UnixBench). Of a group of cases, or of
 groups: the harmonic mean (XBench)."""
 
 from __future__ import annotations
@@ -35,10 +34,9 @@ LOW_PARALLELISM_PERCENT = 10.0
 
 
 def score_of(case: Case, reps: Sequence[tuple[int, int]]) -> float:
-    """The score in the case's unit: the median over the repetitions.
-
-    ``reps`` are (operations, ns) pairs, all above 0. A rate is operations × scale ÷ seconds, a
-    time is seconds × scale ÷ operations."""
+    """The score in the case's unit: the median over the repetitions. ``reps`` are (operations, ns)
+    pairs, all above 0. A rate is operations × scale ÷ seconds, a time is seconds × scale ÷
+    operations."""
     if not reps:
         raise ValueError(f"{case.suite}/{case.name}: no repetitions")
     if case.counted:
@@ -52,19 +50,17 @@ def score_of(case: Case, reps: Sequence[tuple[int, int]]) -> float:
 
 
 def steady(reps: Sequence[tuple[float, float]]) -> int:
-    """Which of (operations, instructions) is the score of a count.
-
-    The one that most are the same as: what happens now and then, a tick or the step to the
-    beginning of a file, is in some parts and not in others. Where no two agree, the cheapest."""
+    """Which of (operations, instructions) is the score of a count. The one that most are the same
+    as: what happens now and then, a tick or the step to the beginning of a file, is in some parts
+    and not in others. Where no two agree, the cheapest."""
     times = Counter(reps)
     return min(range(len(reps)), key=lambda at: (-times[reps[at]], reps[at][1] / reps[at][0]))
 
 
 def unixbench_mean(passes: Sequence[float], higher_is_better: bool = True) -> float:
-    """Geometric mean of what is left when the worst third, rounded down, is dropped.
-
-    ``passes`` are scores above 0: repetitions of one boot, or of all of a variant's boots. Two
-    passes are too few to drop one."""
+    """Geometric mean of what is left when the worst third, rounded down, is dropped. ``passes`` are
+    scores above 0: repetitions of one boot, or of all of a variant's boots. Two passes are too few
+    to drop one."""
     if not passes:
         raise ValueError("no passes")
     ordered = sorted(passes, reverse=not higher_is_better)
@@ -82,9 +78,8 @@ class Index:
 
 
 def case_index(suite: Suite, case: Case, score: float) -> float | None:
-    """suite.index × score ÷ baseline, or × baseline ÷ score where lower is better.
-
-    None when the suite or the case has no index."""
+    """suite.index × score ÷ baseline, or × baseline ÷ score where lower is better. None when the
+    suite or the case has no index."""
     if suite.index is None or case.baseline is None:
         return None
     ratio = score / case.baseline if case.better == "higher" else case.baseline / score
@@ -100,7 +95,6 @@ def members(suite: Suite) -> tuple[Case, ...]:
 
 def suite_index(suite: Suite, scores: Mapping[str, float]) -> Index | None:
     """Geometric mean of the indices of all cases that have a baseline; None: it has no index.
-
     ``scores`` by case name, above 0."""
     wanted = members(suite)
     if not wanted:
@@ -115,10 +109,9 @@ def suite_index(suite: Suite, scores: Mapping[str, float]) -> Index | None:
 def group_scores(
     groups: Mapping[str, Sequence[str]], scores: Mapping[str, float]
 ) -> dict[str, Index]:
-    """The score of every group, in their order.
-
-    ``scores`` by the name of the case, all above 0. A score that stands under a group's own name
-    is taken where its members have none, as in published tables that print only the group."""
+    """The score of every group, in their order. ``scores`` by the name of the case, all above 0. A
+    score that stands under a group's own name is taken where its members have none, as in published
+    tables that print only the group."""
     indices: dict[str, Index] = {}
     every = dict(scores)
     for group, members in groups.items():
@@ -197,10 +190,9 @@ def also(case: Case, output: str) -> dict[str, float]:
 
 
 def _matches(pattern: str, output: str) -> list[str]:
-    """What the group matches, in order. NoFigure where the search takes too long.
-
-    "(a+)+b" would go on for years. Python's engine looks for signals while it searches, and this
-    timer counts kdyno's own CPU time, so that a busy machine changes no answer."""
+    """What the group matches, in order. NoFigure where the search takes too long. "(a+)+b" would go
+    on for years. Python's engine looks for signals while it searches, and this timer counts kdyno's
+    own CPU time, so that a busy machine changes no answer."""
 
     def stop(*_: object) -> NoReturn:
         raise NoFigure(

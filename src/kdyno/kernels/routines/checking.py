@@ -41,10 +41,8 @@ _UNASKED = ("_init", "_fini")
 
 
 def refuse_unasked(content: bytes, origin: str, *, routine: bool) -> None:
-    """UsageError for an object that has a place for code which runs unasked.
-
-    routine: its global names must be those of routines, so that they replace nothing else.
-    """
+    """UsageError for an object that has a place for code which runs unasked. routine: its global
+    names must be those of routines, so that they replace nothing else."""
     try:
         sections, symbols = leavings.sections(content), leavings.symbols(content)
     except ValueError as problem:
@@ -104,9 +102,7 @@ def standing(cache_root: Path) -> list[Contender]:
 
 def kernels_own(tree: Path, cache_root: Path) -> Contender:
     """``memcpy_orig``, assembled from the kernel source in ``tree``; nothing of it is kept here.
-
-    UsageError where the tree has no such loop.
-    """
+    UsageError where the tree has no such loop."""
     path = tree / PLACE
     try:
         text = read_text(path)
@@ -127,10 +123,8 @@ def assembled(
     *,
     routine: bool = False,
 ) -> Path:
-    """The object file of an assembly text. ``routine``: a stranger's, of one function.
-
-    UsageError with gcc's words where it is not assembly, and where it brings more than a function.
-    """
+    """The object file of an assembly text. ``routine``: a stranger's, of one function. UsageError
+    with gcc's words where it is not assembly, and where it brings more than a function."""
     folder = cache_root / "memcpy" / "objects"
     shim = "".join(header.read_text("utf-8") for header in sorted((NATIVE / "shim").rglob("*.h")))
     code = folder / f"{_digest(text, *options, shim if options else '')}.o"
@@ -219,9 +213,7 @@ class Checked:
 
 def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
     """Check ``routine``, or take the answer for the same code on the same CPU from before.
-
-    UsageError when the file is not assembly or this CPU lacks what it requires.
-    """
+    UsageError when the file is not assembly or this CPU lacks what it requires."""
     if lacking := cpu.missing(routine.requires):
         raise UsageError(
             f"{routine.function} routine {routine.name!r} needs {', '.join(lacking)}, "

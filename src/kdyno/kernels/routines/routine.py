@@ -164,11 +164,8 @@ def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple
 
 def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
     """The files (path in the tree → text) that put ``routines`` into a kernel of ``arch``; a page
-    function that is not among them stays plain.
-
-    The texts include nothing from outside the tree: routine.h is written into them.
-    UsageError when a routine may not go into such a kernel.
-    """
+    function that is not among them stays plain. The texts include nothing from outside the tree:
+    routine.h is written into them. UsageError when a routine may not go into such a kernel."""
     chosen: dict[str, Routine] = {routine.function: routine for routine in routines}
     if any(function in chosen for function in PAGES):
         for function in PAGES:
@@ -186,9 +183,8 @@ def flatten(path: Path) -> str:
     """The text of ``path`` with each include in quotes replaced by that file's text.
 
     Those files have plain names and lie beside ``path``; the project's HEADERS are there for all.
-    UsageError for any other, for a link, and for more than DEEPEST or MOST_BYTES of them.
-    What a macro or the assembler includes is looked for in the sandbox alone.
-    """
+    UsageError for any other, for a link, and for more than DEEPEST or MOST_BYTES of them. What a
+    macro or the assembler includes is looked for in the sandbox alone."""
     left = MOST_BYTES
 
     def text_of(file: Path, depth: int) -> str:
@@ -352,8 +348,7 @@ def rows() -> tuple[BestFor, ...]:
 def best(function: str, arch: str, cpu: Cpu | None = None) -> tuple[str, str]:
     """The best routine of ``function`` for a kernel of ``arch`` on ``cpu`` (this one by default),
     and why: ``best: row amd-zen4, found and measured on this CPU``, with the command where it was
-    not. UsageError where no row has one.
-    """
+    not. UsageError where no row has one."""
     here = this_cpu() if cpu is None else cpu
     kind = "um" if arch.startswith("um") else arch
     fitting = [row for row in rows() if row.arch == kind and row.fits(here)]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """``tar:FILE`` and ``kernel.org:VERSION``, unpacked by the system's tar into a folder of their own.
-
 A release's checksum comes from the kernel project's signed list, read over HTTPS; the list's
 OpenPGP signature itself is not checked. ``$KDYNO_KERNEL_ORG``: another site of the same layout."""
 
@@ -58,8 +57,7 @@ def unpack(
     size_bytes: of the archive, 0 where nobody knows. Source begins in the archive's one top folder,
     else beside all that came out. Nothing is written outside: absolute names and ``..`` are errors.
     ``blame`` is raised for a damaged or hostile archive, ToolError for a full disk and for a stream
-    that breaks off.
-    """
+    that breaks off."""
     into = scratch / "unpacked"
     into.mkdir()
     magic: bytes = stream.peek(6)  # type: ignore[attr-defined]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """``debian:PACKAGE``: a linux-source package of Debian, its signature and checksums checked by apt.
-
 It is a private apt: its own lists and state, the machine's own mirror, Debian's own keys. Nothing
 of the system's package management is changed, and no privilege is needed."""
 
@@ -177,10 +176,8 @@ def resolve(request: Request) -> Tree:
 def offered(
     request: Request, package: str, exactly: str = "", kind: str = "linux-source"
 ) -> tuple[PrivateApt, str]:
-    """The first private apt that has the package, and its newest version there, or this one.
-
-    kind: how packages begin that could be meant instead. UsageError where there is none.
-    """
+    """The first private apt that has the package, and its newest version there, or this one. kind:
+    how packages begin that could be meant instead. UsageError where there is none."""
     what = f"{'source' if kind == 'linux-source' else 'image'} {request.spec}"
     names: set[str] = set()
     versions: list[str] = []

@@ -254,10 +254,8 @@ def _short(text: str) -> str:
 
 
 def answer(folder: Path, words: Sequence[str], reads: Sequence[Path] = ()) -> bytes:
-    """What ``git WORDS`` prints in ``folder``. UsageError where there is no repository.
-
-    reads: files that it needs besides the repository's own.
-    """
+    """What ``git WORDS`` prints in ``folder``. UsageError where there is no repository. reads:
+    files that it needs besides the repository's own."""
     git = ["git", "-C", str(folder)]
     inside = confined(
         [*git, *_PROGRAMS_OFF, *words], reads=[*_parts(folder), *reads], settings=CLEAN
@@ -284,10 +282,8 @@ def _readable(folder: Path) -> Iterator[None]:
 
 
 def _upload_pack(folder: Path) -> str:
-    """For ``git fetch --upload-pack``: the program that hands out the repository's objects.
-
-    What fetches from it counts every object's hash itself, and so gets what the hashes say.
-    """
+    """For ``git fetch --upload-pack``: the program that hands out the repository's objects. What
+    fetches from it counts every object's hash itself, and so gets what the hashes say."""
     words = ["git", *_PROGRAMS_OFF, "-c", "uploadpack.allowAnySHA1InWant=true", "upload-pack"]
     return shlex.join(confined(words, reads=_parts(folder), settings=CLEAN))
 

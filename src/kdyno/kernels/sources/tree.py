@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """Trees of kernel source in the cache: pristine, and each whole or absent, whoever is killed.
-
 ``trees/KEY/{tree/,manifest,tree.json}`` are finished trees, ``trees/kdyno-tree-*`` unfinished ones,
 ``locks/KEY`` is held during a fetch, ``sources/KIND/*.json`` record the tree of each source."""
 
@@ -62,11 +61,9 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class Tree:
-    """Pristine kernel source in the cache. Builds read it and never write there.
-
-    Every regular file has mode 644 or 755 and the same modification time; beside the folder
-    lies ``manifest``, one line ``HASH MODE PATH`` per file and link, sorted by path.
-    """
+    """Pristine kernel source in the cache. Builds read it and never write there. Every regular file
+    has mode 644 or 755 and the same modification time; beside the folder lies ``manifest``, one
+    line ``HASH MODE PATH`` per file and link, sorted by path."""
 
     path: Path
     digest: str
@@ -261,11 +258,9 @@ def _settle(root: Path) -> None:
 
 
 def manifest_lines(root: Path, files: Files, source: str, progress: Progress) -> list[str]:
-    """``HASH MODE PATH`` of ``files`` below ``root``, sorted by path.
-
-    UsageError for what has no place in kernel source: devices, sockets, links that leave the
-    tree, names with line ends, files that are too large.
-    """
+    """``HASH MODE PATH`` of ``files`` below ``root``, sorted by path. UsageError for what has no
+    place in kernel source: devices, sockets, links that leave the tree, names with line ends, files
+    that are too large."""
     # Before any is read: a file may have a length of terabytes and take no room on the disk.
     for path, status in files:
         if status.st_size > MOST_FILE_BYTES:
@@ -341,10 +336,8 @@ _GITS_PLACES = frozenset(
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The caller's environment with untranslated messages and nobody asked for passwords.
-
-    Nothing in it makes another repository git's, as it does for a program that git started.
-    """
+    """The caller's environment with untranslated messages and nobody asked for passwords. Nothing
+    in it makes another repository git's, as it does for a program that git started."""
     return {
         **{name: value for name, value in os.environ.items() if name not in _GITS_PLACES},
         "LC_ALL": "C.UTF-8",
