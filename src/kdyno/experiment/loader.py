@@ -44,13 +44,7 @@ from kdyno.experiment.model import (
 )
 from kdyno.reading.checked import Closed
 from kdyno.reading.checked import read as read_as
-from kdyno.reading.mistakes import (
-    KeyPath,
-    Mistakes,
-    meant,
-    quoted,
-    refuse,
-)
+from kdyno.reading.mistakes import KeyPath, Mistakes, meant, quoted, refuse
 
 NO_SCHEDULER: Mapping[str, str] = {
     "um": "a kernel for User Mode Linux has no compiler for such programs",

@@ -317,9 +317,7 @@ def decompressed(
     )
 
 
-def differing(
-    options: Mapping[str, Mapping[str, str]],
-) -> Iterator[tuple[str, Mapping[str, str]]]:
+def differing(options: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, Mapping[str, str]]]:
     """(option, variant → value) where configurations differ; ``n`` where it is not set."""
     for name in sorted({name for own in options.values() for name in own}):
         values = {variant: own.get(name, "n") for variant, own in options.items()}

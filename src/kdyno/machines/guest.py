@@ -23,14 +23,7 @@ from kdyno.kernels.compiler import identify
 from kdyno.kernels.image import Image
 from kdyno.machines import facts
 from kdyno.machines.cpus import Placement
-from kdyno.machines.machine import (
-    Footprint,
-    Machine,
-    Plan,
-    Programs,
-    Setup,
-    run_to_end,
-)
+from kdyno.machines.machine import Footprint, Machine, Plan, Programs, Setup, run_to_end
 from kdyno.machines.process import (
     FIRST_WORD_S,
     GRACE_S,

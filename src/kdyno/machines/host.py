@@ -16,15 +16,7 @@ from kdyno import sandbox
 from kdyno.errors import UsageError
 from kdyno.machines import facts
 from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, guest_program, start, tail
-from kdyno.machines.machine import (
-    Can,
-    Machine,
-    Method,
-    Plan,
-    Setup,
-    only_times,
-    run_to_end,
-)
+from kdyno.machines.machine import Can, Machine, Method, Plan, Setup, only_times, run_to_end
 from kdyno.machines.process import ENVIRONMENT, Command, Ended, Events, Listener, Pipes, Session
 from kdyno.sandbox import HOST, named
 from kdyno.store.verdict import Flag

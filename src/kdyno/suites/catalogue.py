@@ -94,6 +94,7 @@ PLACES = frozenset({"dir", "disk", "tree", "programs", "prepared"})
 _TIMES = frozenset({"seconds", "whole_seconds", "milliseconds"})
 BUILTIN = PLACES | _TIMES | {"cpus"}
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+"""A name in ``{…}`` in a word of a command."""
 UNIT = "instructions/operation"
 FIGURES = ("user", "kernel")
 """What a counted operation is made of, in the order in which it is shown."""
@@ -101,11 +102,6 @@ _SETTING = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _COUNT = re.compile(r"[1-9][0-9]{0,11}")
 _SIZE = re.compile(r"([1-9][0-9]{0,5})([MG])")
 _LARGEST_BYTES = 1 << 20
-
-
-def placeholders(word: str) -> list[str]:
-    """The names in ``{…}`` in a word of a command."""
-    return PLACEHOLDER.findall(word)
 
 
 def in_words(words: tuple[str, ...], values: Mapping[str, str]) -> tuple[str, ...]:
@@ -236,10 +232,10 @@ def _check_program(case: Case, data: Mapping[str, Any]) -> None:
     if case.load and case.load not in settings:
         raise wrong("load", f"{quoted(case.load)} is not a setting", case.load, settings)
     for key, words in (("command", case.program), ("prepare", case.prepare)):
-        for name in (name for word in words for name in placeholders(word)):
+        for name in (name for word in words for name in PLACEHOLDER.findall(word)):
             if name not in {*settings, *BUILTIN}:
                 raise wrong(key, f"{{{name}}} is unknown", name, [*settings, *sorted(BUILTIN)])
-    used = {name for word in case.program for name in placeholders(word)}
+    used = {name for word in case.program for name in PLACEHOLDER.findall(word)}
     for name in settings:
         if name not in used:
             raise wrong(f"settings.{name}", f"the command has no {{{name}}}")
@@ -349,6 +345,6 @@ def why_uncounted(case: Case) -> str:
         return case.uncounted
     if case.disk_bytes:
         return "it waits for a disk, and how long that takes is in no count"
-    if any(name in _TIMES for word in case.program for name in placeholders(word)):
+    if any(name in _TIMES for word in case.program for name in PLACEHOLDER.findall(word)):
         return "it runs for so many seconds, by a clock that counts so many instructions"
     return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Experiment, SuiteUse
-from kdyno.suites.catalogue import BUILTIN, Better, Case, Catalogue, find, in_words, placeholders
+from kdyno.suites.catalogue import BUILTIN, PLACEHOLDER, Better, Case, Catalogue, find, in_words
 
 JOB_BYTES_MAX = 64 * 1024
 OF_THE_HOST = frozenset({"run", "shell", "program"})
@@ -187,8 +187,8 @@ def case_job(
 def open_settings(case: Case) -> tuple[str, ...]:
     """The names that a factor may set: the case's settings, and ``{jobs}`` in its arguments."""
     named = [name for name, _value in case.settings]
-    inside = [name for text in case.args for name in placeholders(text) if name not in BUILTIN]
-    return tuple(dict.fromkeys([*named, *inside]))
+    named += [name for text in case.args for name in PLACEHOLDER.findall(text)]
+    return tuple(dict.fromkeys(name for name in named if name not in BUILTIN))
 
 
 def _pairs(experiment: Experiment, catalogue: Catalogue) -> Iterator[tuple[SuiteUse, Case]]:
