@@ -7,7 +7,6 @@ every file that differs must be newer than the trunk's objects (`Start.fresh`)."
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
@@ -28,7 +27,7 @@ from kdyno.kernels import leavings
 from kdyno.kernels.changes import BUILD_SOURCE
 from kdyno.kernels.recipe import Recipe, foreign_suffix, image_folder
 from kdyno.kernels.scheduler import Scheduler
-from kdyno.kernels.sources.tree import read_manifest
+from kdyno.kernels.sources.tree import read_manifest, sha256_of
 from kdyno.reading.checked import adapter, values_in
 from kdyno.sandbox import confined
 
@@ -74,8 +73,7 @@ class Image:
     @cached_property
     def content(self) -> str:
         """Digest of the kernel's bytes: two recipes may give the same kernel."""
-        with self.kernel.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(self.kernel)
 
     @property
     def vmlinuz(self) -> Path:

@@ -28,7 +28,6 @@ from kdyno.reading.mistakes import meant
 from kdyno.sandbox import confined
 
 _offered: Callable[..., Any] = deferred("kdyno.kernels.sources.debian:offered")
-_sha256_of: Callable[[Path], str] = deferred("kdyno.kernels.sources.archive:sha256_of")
 
 FORMS: Mapping[str, str] = {
     "debian": "debian:PACKAGE or debian:PACKAGE=VERSION, for example debian:linux-image-amd64",
@@ -54,10 +53,7 @@ _MODULE_LISTS = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 _COMPILER = re.compile(r'^CONFIG_CC_VERSION_TEXT="(.*)"$', re.MULTILINE)
 _OPTION = re.compile(r"^CONFIG_(\w+)=(.*)$", re.MULTILINE)
 _PACKERS = {
-    b"\xfd7zXZ\0": "xz -dc",
-    b"\x1f\x8b": "gzip -dc",
-    b"BZh": "bzip2 -dc",
-    b"\x28\xb5\x2f\xfd": "zstd -dc",
+    **{mark: f"{program} -dc" for mark, program in trees.PACKERS.items()},
     b"\x02\x21\x4c\x18": "lz4 -dc",
     b"\x5d\0\0": "xz --format=lzma -dc",
 }
@@ -149,7 +145,7 @@ def _of_archive(request: Request) -> tuple[Image, dict[str, str]]:
 
 def _of_file(request: Request, file: Path) -> Image:
     """Of a package's file; unpacked once for the same content."""
-    checksum = _sha256_of(file)
+    checksum = trees.sha256_of(file)
     record = request.cache / "sources" / "packages" / f"{_FORMAT}-{checksum}.json"
     if (image := _recorded(request.cache, record)) is not None:
         return image

@@ -27,12 +27,6 @@ from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.tree import Request, Tree
 from kdyno.sandbox import confined
 
-_COMPRESSIONS = {
-    b"\xfd7zXZ\0": "xz",
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\x28\xb5\x2f\xfd": "zstd",
-}
 _CHUNK_BYTES = 1 << 18
 _TOO_LARGE = "kdyno: too large"
 _OUTSIDE = ("Member name contains '..'", "Removing leading")
@@ -61,7 +55,7 @@ def unpack(
     into = scratch / "unpacked"
     into.mkdir()
     magic: bytes = stream.peek(6)  # type: ignore[attr-defined]
-    packed_by = next((by for number, by in _COMPRESSIONS.items() if magic.startswith(number)), None)
+    packed_by = next((by for number, by in trees.PACKERS.items() if magic.startswith(number)), None)
     if packed_by and shutil.which(packed_by) is None:
         raise ToolError(f"{name} is packed with {packed_by}, which is not installed. Install it")
     needed_bytes = size_bytes * (_USUAL_RATIO if packed_by else 1) * _DISK_OVER_TAR
@@ -137,11 +131,6 @@ def unpack_file(
         return unpack(stream, file.stat().st_size, file.name, scratch, request, blame)
 
 
-def sha256_of(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def from_file(request: Request) -> Tree:
     """A tar archive on this machine, packed or not. Its identity is its SHA-256."""
     file = Path(request.spec.rest).expanduser().absolute()
@@ -149,7 +138,7 @@ def from_file(request: Request) -> Tree:
         kind = "is a folder: write path:DIR for it" if file.is_dir() else "does not exist"
         raise UsageError(f"source {request.spec}: {file} {kind}")
     request.progress(f"checking {file.name}", None)
-    digest = sha256_of(file)
+    digest = trees.sha256_of(file)
 
     def fill(scratch: Path) -> Path:
         source, checksum = unpack_file(file, scratch, request, UsageError)

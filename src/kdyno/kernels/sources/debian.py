@@ -222,7 +222,7 @@ def _fetched(
     with request.scratch() as scratch:
         whole.require_space(request.cache, KERNEL_TREE_BYTES // 4)
         package = apt.download(name, version, scratch, request.progress)
-        checksum = archive.sha256_of(package)
+        checksum = trees.sha256_of(package)
 
         def fill(own: Path) -> Path:
             trees.run(["dpkg-deb", "--extract", str(package), str(own / "package")])

@@ -41,6 +41,8 @@ the same time whichever way a source was fetched, and objects are always newer."
 MOST_FILE_BYTES = 256_000_000
 MOST_BYTES = 20_000_000_000
 """7.3 has 1.4 GB in 96,000 files, the largest of 24 MB."""
+PACKERS = {b"\xfd7zXZ\0": "xz", b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
+"""How a packed file begins → the program that unpacks it."""
 _blake2b = partial(hashlib.blake2b, digest_size=16)
 _BATCH = 512
 _MAKEFILE_LINES = 40
@@ -222,6 +224,11 @@ def content_hash(path: str, mode: int) -> str:
         return _blake2b(os.fsencode(os.readlink(path))).hexdigest()
     with open(path, "rb", buffering=0) as file:
         return hashlib.file_digest(file, _blake2b).hexdigest()
+
+
+def sha256_of(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def short_mode(mode: int) -> str:
