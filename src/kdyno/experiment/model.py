@@ -30,14 +30,7 @@ from pydantic import (
 )
 
 from kdyno.errors import UsageError
-from kdyno.experiment.limits import (
-    FEWEST_LINKS,
-    MOST_BOOTS,
-    MOST_EXACT_BOOTS,
-    MOST_LINKS,
-    MOST_MINUTES,
-    MOST_SECONDS,
-)
+from kdyno.experiment import limits
 from kdyno.reading.checked import INSIDE, Closed, keys_of, tables_of, wrong
 from kdyno.reading.mistakes import KeyPath, Mistakes, nearest, quoted, stands_where
 
@@ -207,8 +200,8 @@ def up_to(high: float, unit: str) -> PlainValidator:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(stands_where(value, f"a number of {unit}"))
         if not 0 < value <= high:
-            limits = f"more than 0, at most {high:g} {unit}"
-            raise ValueError(f"{quoted(value)} is out of range. Allowed: {limits}")
+            allowed = f"more than 0, at most {high:g} {unit}"
+            raise ValueError(f"{quoted(value)} is out of range. Allowed: {allowed}")
         return float(value)
 
     return PlainValidator(check)
@@ -225,8 +218,8 @@ def _share(value: object, low: float = 0.0, high: float = 0.25) -> float:
     if not low < share <= high:
         percent = isinstance(value, int | float) and low == 0 < share <= 100 * high
         hint = f' Did you mean "{share:g}%"?' if percent else ""
-        limits = f'more than "{low * 100:g}%", at most "{high * 100:g}%"'
-        raise ValueError(f"{quoted(value)} is out of range.{hint} Allowed: {limits}")
+        allowed = f'more than "{low * 100:g}%", at most "{high * 100:g}%"'
+        raise ValueError(f"{quoted(value)} is out of range.{hint} Allowed: {allowed}")
     return share
 
 
@@ -593,9 +586,9 @@ class Box(Closed):
 class Measure(Closed):
     precision: Share = 0.005
     """Half-width of an effect's interval, as a fraction, at which measuring stops."""
-    max_boots: Annotated[int, whole(2, MOST_BOOTS)] = 60
-    min_boots: Annotated[int, whole(2, MOST_BOOTS)] = 10
-    max_minutes: Annotated[float, up_to(MOST_MINUTES, "minutes")] | None = None
+    max_boots: Annotated[int, whole(2, limits.MOST_BOOTS)] = 60
+    min_boots: Annotated[int, whole(2, limits.MOST_BOOTS)] = 10
+    max_minutes: Annotated[float, up_to(limits.MOST_MINUTES, "minutes")] | None = None
     equivalent: Share = 0.01
     confidence: Annotated[float, PlainValidator(partial(_share, low=0.5, high=0.9999))] = 0.95
     profile: Annotated[Text, _of(PROFILES)] = "none"
@@ -603,7 +596,7 @@ class Measure(Closed):
     calibrate: StrictBool = False
     interleave: Annotated[Text, _of(INTERLEAVES)] = "auto"
     metric: Annotated[Text, _of(METRICS)] = "time"
-    exact_boots: Annotated[int, whole(1, MOST_EXACT_BOOTS)] = 3
+    exact_boots: Annotated[int, whole(1, limits.MOST_EXACT_BOOTS)] = 3
     """Boots of each kernel after which counts that agree are exact."""
     insist: StrictBool = False
     """Measure by the metric also what it does not decide; the verdict says so."""
@@ -629,7 +622,7 @@ def _measure(data: Any, handler: ValidatorFunctionWrapHandler) -> Measure:
 
 @dataclass(frozen=True)
 class Layout(Closed):
-    draws: Annotated[int, whole(FEWEST_LINKS, MOST_LINKS)] = 8
+    draws: Annotated[int, whole(limits.FEWEST_LINKS, limits.MOST_LINKS)] = 8
     """Becomes Measure.layouts."""
 
 
@@ -667,7 +660,7 @@ class SuiteUse(Closed):
 
     name: Text = ""
     cases: Texts = ()
-    seconds: Annotated[float, up_to(MOST_SECONDS, "seconds")] = 0.5
+    seconds: Annotated[float, up_to(limits.MOST_SECONDS, "seconds")] = 0.5
     operations: Annotated[int, whole(1, 1 << 62)] | None = None
     """Fixed work instead of fixed time, for profiles."""
     command: Annotated[tuple[str, ...], PlainValidator(_command)] = ()

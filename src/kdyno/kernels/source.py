@@ -21,17 +21,10 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.sources import git
 from kdyno.kernels.sources import tree as trees
 from kdyno.kernels.sources.git import is_url
-from kdyno.kernels.sources.tree import (
-    KERNEL_TREE_BYTES,
-    Files,
-    Progress,
-    Request,
-    SourceSpec,
-    Tree,
-)
+from kdyno.kernels.sources.tree import Files, Progress, Request, SourceSpec, Tree
 from kdyno.reading.mistakes import meant
 
-__all__ = ["KERNEL_TREE_BYTES", "Progress", "SourceSpec", "Tree", "is_url"]
+__all__ = ["Progress", "SourceSpec", "Tree", "is_url"]
 
 # ``path:DIR`` is a snapshot of a folder as it is now. Its identity is the snapshot's manifest. In
 # the top folder of a git checkout the snapshot holds what git tracks or could track; else all but
@@ -217,7 +210,7 @@ def fetch(spec: SourceSpec, cache: Path, progress: Progress, *, refresh: bool = 
     ``debian:`` source and for the present place of a ``git:`` URL's branch. Folders and files of
     this machine are looked at every time. UsageError for a source that cannot be, ToolError for a
     network, disk or program that failed."""
-    with whole.cache_errors(cache, KERNEL_TREE_BYTES):
+    with whole.cache_errors(cache, trees.KERNEL_TREE_BYTES):
         tree = _KINDS[spec.kind].resolve(Request(spec, cache, progress, refresh))
     return replace(tree, origin=origin_of(spec))
 
