@@ -262,9 +262,9 @@ def test_what_perf_can_do_here(monkeypatch: pytest.MonkeyPatch, permitted: bool)
     def answer(argv: list[str]) -> Finished:
         if not permitted:
             message = b"Error:\nAccess to performance monitoring is limited"
-            return Finished(tuple(argv), 255, message)
+            return Finished(255, message)
         outputs = {"stat": b"<not supported>,,cycles,0,100.00,,\n", "evlist": b"cpu-clock:u\n"}
-        return Finished(tuple(argv), 0, outputs.get(argv[1], b""))
+        return Finished(0, outputs.get(argv[1], b""))
 
     perf.ability.cache_clear()
     monkeypatch.setattr(perf, "capture", answer)

@@ -226,9 +226,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machines:
 def answering(monkeypatch: pytest.MonkeyPatch, text: str, status: int = 0) -> None:
     emulator.find.cache_clear()
     monkeypatch.setattr(emulator.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(
-        emulator, "capture", lambda argv: Finished(tuple(argv), status, text.encode())
-    )
+    monkeypatch.setattr(emulator, "capture", lambda argv: Finished(status, text.encode()))
 
 
 @pytest.fixture(autouse=True)

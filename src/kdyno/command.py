@@ -20,7 +20,6 @@ from kdyno.errors import ToolError
 
 @dataclass(frozen=True)
 class Finished:
-    argv: tuple[str, ...]
     status: int
     stdout: bytes
     """With stderr in it, in order, unless the two were held apart."""
@@ -171,8 +170,8 @@ def capture(
     except subprocess.TimeoutExpired as late:
         # Bytes, whatever its declaration says: no text was asked for.
         out, err = (bytes(part or b"") for part in (late.stdout, late.stderr))
-        return Finished(tuple(argv), -signal.SIGKILL, out, err, late=True)
-    return Finished(tuple(argv), result.returncode, result.stdout, result.stderr or b"")
+        return Finished(-signal.SIGKILL, out, err, late=True)
+    return Finished(result.returncode, result.stdout, result.stderr or b"")
 
 
 @contextmanager

@@ -54,7 +54,7 @@ _OWN: Mapping[str, Callable[[], str | None]] = {
     "disk space": _space,
     "clang": missing_clang,
     "QEMU": emulator.missing,
-    "hardware counters": facts.missing_counters,
+    "hardware counters": lambda: facts.why_no_pmu() or facts.why_paranoid() or None,
 }
 
 

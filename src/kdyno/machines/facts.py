@@ -153,11 +153,6 @@ def why_paranoid(root: Path = Path("/")) -> str:
     return f"{what} {_MOST_PARANOID} or less: sudo sysctl kernel.perf_event_paranoid=1"
 
 
-def missing_counters() -> str | None:
-    """For doctor: None where all of them can be counted."""
-    return why_no_pmu() or why_paranoid() or None
-
-
 def check_counters(names: Sequence[str], *, here: bool, sandboxed: bool = True) -> None:
     """ToolError where one of them cannot be counted. here: cases run under this machine's own
     kernel."""

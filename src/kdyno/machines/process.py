@@ -40,8 +40,6 @@ ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 _MOST_BYTES = 16 << 20
 """Of a guest's console, and of its results."""
 _REPORT_MOST_BYTES = _READ_BYTES = 1 << 16
-_JOB_MOST_BYTES = 1 << 16
-"""What a pipe holds without a reader."""
 _SOON_S = 0.25
 """That only an answer is waited for; then for everything that may happen to a guest."""
 _CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
@@ -114,13 +112,11 @@ class Dialogue:
     ) -> None:
         """For the job that is about to start. places: where the guest finds what command lines
         name. limit_s: of the whole process; None follows from the cases. Pauses do not count.
-        UsageError for a job that is too long."""
+        UsageError for a job that the guest program could not read."""
         nonce = secrets.token_hex(16)
         self.job = in_place(job, places)
         self.text = render(self.job, nonce).encode()
         """The job as the guest program reads it."""
-        if len(self.text) > _JOB_MOST_BYTES:
-            raise UsageError("the job is too long: fewer cases or shorter arguments in one suite")
         self.reader = Reader(nonce, len(job.cases))
         self.records: list[Record] = []
         """Those that nobody has asked for yet."""

@@ -51,7 +51,6 @@ from kdyno.suites.protocol import Transcript
 
 _modules_of: Callable[..., Modules] = deferred("kdyno.kernels.installed:needed")
 
-NAME = "qemu"
 CAN = Can(
     profile="a profile by samples shows where time goes, and under emulation that is QEMU's own",
     change="kernels with gprof, KUnit or counted copies are built for User Mode Linux",

@@ -14,6 +14,7 @@ from kdyno.experiment.model import Experiment, SuiteUse
 from kdyno.suites.catalogue import BUILTIN, PLACEHOLDER, Better, Case, Catalogue, find, in_words
 
 JOB_BYTES_MAX = 64 * 1024
+"""What a pipe holds without a reader."""
 OF_THE_HOST = frozenset({"run", "shell", "program"})
 """Benchmarks of the guest program that start programs of this machine."""
 _BENCH = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
