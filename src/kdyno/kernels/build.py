@@ -169,8 +169,7 @@ class _Build:
         if installs and modular:
             place = f"INSTALL_MOD_PATH={self.objects_at}/{INSTALLED}"
             # depmod is called where they are installed in earnest.
-            words = ("modules_install", place, "INSTALL_MOD_STRIP=1", "DEPMOD=true")
-            self.make(*words)
+            self.make("modules_install", place, "INSTALL_MOD_STRIP=1", "DEPMOD=true")
 
     def make(
         self,

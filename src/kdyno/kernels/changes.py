@@ -160,8 +160,7 @@ def _makefile_of(tree: Path, files: Mapping[str, bytes | None], path: str) -> tu
 
 def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str]:
     content = patch.read_bytes()
-    text = content.decode("utf-8", "surrogateescape")
-    paths = touched_paths(text, str(patch))
+    paths = touched_paths(content.decode("utf-8", "surrogateescape"), str(patch))
     for path in paths:
         original, copy = tree / path, scratch / path
         if original.is_symlink():

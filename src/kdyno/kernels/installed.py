@@ -42,7 +42,7 @@ _MOST_KERNEL_BYTES = 512 << 20
 _MOST_CONFIG = 4 << 20
 _FORMAT = 1
 """Raise it when what is kept of a package changes."""
-_PACKAGE = re.compile(r"([a-z0-9][a-z0-9+.-]+)(?:=([A-Za-z0-9.+:~-]+))?")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?")
 _LEADS_TO = re.compile(r"(?:^|[,\s])(linux-image-[a-z0-9+.-]+) \(= ([^)\s]+)\)")
 _MOST_STEPS = 4
 _KERNEL = re.compile(
@@ -121,9 +121,7 @@ def _of_archive(request: Request) -> tuple[Image, dict[str, str]]:
     before = trees.read_json(record) or {}
     if not request.refresh and (image := _recorded(request.cache, record)) is not None:
         return image, {"package": str(before.get("package"))}
-    match = _PACKAGE.fullmatch(request.spec.rest)
-    assert match is not None
-    name, version = match[1], match[2] or ""
+    name, _, version = request.spec.rest.partition("=")
     with request.locked("debian"):  # the lists are shared by all packages
         for _step in range(_MOST_STEPS):
             apt, version = _offered(request, name, version, "linux-image")
@@ -251,8 +249,7 @@ def _installed(request: Request, collect: Callable[[Path], _Files]) -> Image:
         with (ready / "config").open(encoding="utf-8", errors="replace") as config:
             text = config.read(_MOST_CONFIG)
         arch = architecture(text, origin)
-        kernel = unpacked_kernel(ready / "vmlinuz", origin)
-        (ready / "linux").write_bytes(kernel)
+        (ready / "linux").write_bytes(unpacked_kernel(ready / "vmlinuz", origin))
         compiler = _COMPILER.search(text)
         build = {
             "inputs": {"arch": arch, "compiler": compiler[1] if compiler else "not recorded"},
@@ -410,8 +407,7 @@ def lines(kernel: Path, percpu: bool) -> Iterator[str]:
     at = data.find(_DIGITS)
     while at >= 0:
         for start, tokens in _tables(data, at):
-            index = start + len(b"".join(tokens)) + _TOKENS
-            after = _even(index) + 2 * _TOKENS
+            after = _even(start + len(b"".join(tokens)) + _TOKENS) + 2 * _TOKENS
             for names, offsets, base in _parts(data, start, after):
                 yield from _symbols(data, names, offsets, base, tokens, percpu)
                 return

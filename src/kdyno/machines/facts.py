@@ -93,8 +93,7 @@ def machine() -> Facts:
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     facts["governor"] = _text(governor) or "not readable"
     facts["kvm"] = "yes" if Path("/dev/kvm").exists() else "no"
-    folder = Path("/sys/devices/system/cpu/vulnerabilities")
-    for file in sorted(folder.glob("*")):
+    for file in sorted(Path("/sys/devices/system/cpu/vulnerabilities").glob("*")):
         facts[f"vulnerability_{file.name}"] = _text(file) or "not readable"
     return facts
 

@@ -187,8 +187,7 @@ class CpuTime:
         for pid in pids:
             for thread in _threads(pid):
                 with suppress(OSError):
-                    schedstat = os.open(thread / "schedstat", os.O_RDONLY | os.O_CLOEXEC)
-                    self._files.append(schedstat)
+                    self._files.append(os.open(thread / "schedstat", os.O_RDONLY | os.O_CLOEXEC))
 
     def ns(self) -> int:
         """Since they began. It goes back by the time of one that ended."""

@@ -304,9 +304,8 @@ def load() -> Catalogue:
 
 def load_file(path: Path) -> Suite:
     """One suite. UsageError names file, line, key, what was found and what is allowed."""
-    content = reading.content(path, _LARGEST_BYTES, "suite")
     try:
-        text = content.decode("utf-8")
+        text = reading.content(path, _LARGEST_BYTES, "suite").decode("utf-8")
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: this is not TOML: {error}") from None

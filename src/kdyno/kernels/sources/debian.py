@@ -146,7 +146,6 @@ class PrivateApt:
         return match[1] if match else ""
 
     def names(self, start: str) -> list[str]:
-        """Package names that begin with ``start``."""
         return trees.run(["apt-cache", "pkgnames", start], env=self._env).decode().split()
 
     def download(self, package: str, version: str, into: Path, progress: Progress) -> Path:

@@ -365,8 +365,7 @@ class Commit:
 def first_parents(folder: Path, *words: str) -> tuple[Commit, ...]:
     """Commits of a span such as ``v7.2..v7.3``, which is the last word, the oldest first."""
     # -m: what a merge changes is what it changes against its first parent.
-    along = ("--first-parent", "-m", "--name-only", "--no-renames")
-    return all_commits(folder, *along, *words)
+    return all_commits(folder, "--first-parent", "-m", "--name-only", "--no-renames", *words)
 
 
 def all_commits(folder: Path, *words: str) -> tuple[Commit, ...]:

@@ -299,8 +299,7 @@ def manifest_lines(root: Path, files: Files, source: str, progress: Progress) ->
                     )
             elif not stat.S_ISREG(status.st_mode):
                 raise UsageError(f"source {source}: {path!r} is neither file, folder nor link")
-            digest = content_hash(full, status.st_mode)
-            pairs.append((path, f"{digest} {mode} {path}"))
+            pairs.append((path, f"{content_hash(full, status.st_mode)} {mode} {path}"))
         return pairs
 
     progress(f"hashing {source}", None)
