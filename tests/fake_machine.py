@@ -51,6 +51,9 @@ class FakeClock:
         self._numbers = count()
         self.sessions: list[FakeSession] = []
 
+    def close(self) -> None:
+        """It holds nothing."""
+
     def now_s(self) -> float:
         return self._now_s
 

@@ -60,18 +60,15 @@ _PAGES_IN_ORDER = (
 _PART_BYTES = 1 << 20
 """Of a console, kept of its beginning and of its end."""
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_SIGNS: Mapping[str, re.Pattern[str]] = {
-    reason: re.compile(pattern)
-    for reason, pattern in {
-        "oom": r"Out of memory: Killed process|System is deadlocked on memory"
-        r"|Kernel panic - not syncing: Out of memory",
-        "init-died": r"Attempted to kill init|No working init found|Requested init .* failed"
-        r"|Kernel panic - not syncing: (?:VFS|No init)",
-        "no-seccomp": r"SECCOMP userspace requested but not functional",
-        "oops": r"BUG: |Oops|general protection fault|Kernel mode fault|Segfault with no mm"
-        r"|kernel BUG at",
-        "panic": r"Kernel panic - not syncing",
-    }.items()
+_SIGNS: Mapping[str, str] = {
+    "oom": r"Out of memory: Killed process|System is deadlocked on memory"
+    r"|Kernel panic - not syncing: Out of memory",
+    "init-died": r"Attempted to kill init|No working init found|Requested init .* failed"
+    r"|Kernel panic - not syncing: (?:VFS|No init)",
+    "no-seccomp": r"SECCOMP userspace requested but not functional",
+    "oops": r"BUG: |Oops|general protection fault|Kernel mode fault|Segfault with no mm"
+    r"|kernel BUG at",
+    "panic": r"Kernel panic - not syncing",
 }
 """The first match wins: a panic may follow an oops or an out-of-memory kill and names the cause
 less."""
@@ -167,7 +164,7 @@ def shortened(console: bytearray) -> bytes:
 def sign(text: str) -> Diagnosis | None:
     """What the console itself says went wrong."""
     for reason, pattern in _SIGNS.items():
-        if match := pattern.search(text):
+        if match := re.search(pattern, text):
             start = text.rfind("\n", 0, match.start()) + 1
             end = text.find("\n", match.end())
             line = text[start : end if end >= 0 else len(text)].strip()[:300]
@@ -494,6 +491,3 @@ class Built(Machine):
 
     def footprint(self) -> Footprint:
         return Footprint(self._setup.memory_bytes + self.overhead_bytes, facts.available_bytes())
-
-    def close(self) -> None:
-        self.clock.close()

@@ -195,6 +195,3 @@ class Host(Machine):
             limit_s=setup.timeout_s,
         )
         return start(request, self.clock, listener)
-
-    def close(self) -> None:
-        self.clock.close()

@@ -223,3 +223,4 @@ class Machine(Protocol):
 
     def close(self) -> None:
         """After the last session. Once more does nothing."""
+        self.clock.close()
