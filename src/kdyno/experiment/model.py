@@ -23,7 +23,6 @@ from pydantic import (
     Field,
     PlainValidator,
     StrictBool,
-    TypeAdapter,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
@@ -31,7 +30,7 @@ from pydantic import (
 
 from kdyno.errors import UsageError
 from kdyno.experiment import limits
-from kdyno.reading.checked import INSIDE, Closed, keys_of, tables_of, wrong
+from kdyno.reading.checked import INSIDE, Closed, adapter, keys_of, tables_of, wrong
 from kdyno.reading.mistakes import KeyPath, Mistakes, nearest, quoted, stands_where
 
 ACCELS = ("auto", "kvm", "tcg", "icount")
@@ -108,7 +107,6 @@ class Vocabulary:
 
     @property
     def archs(self) -> tuple[str, ...]:
-        """Of all machines."""
         return tuple(dict.fromkeys(arch for archs in self.machines.values() for arch in archs))
 
 
@@ -283,15 +281,9 @@ Setting = Annotated[
 ]
 Share = Annotated[float, PlainValidator(_share)]
 Pairs = tuple[tuple[str, str], ...]
-_ENTRY: TypeAdapter[str] = TypeAdapter(Entry)
-_TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(Texts)
-_FLAGS: TypeAdapter[str] = TypeAdapter(Flags)
-_FLAGS_OF_FILES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[CFile, Flags])
 
 
 def _known(words_of: Callable[[Vocabulary], Collection[str]]) -> AfterValidator:
-    """A text that is one of some words of this installation."""
-
     def check(text: str, info: ValidationInfo) -> str:
         return word(text, words_of(Place.of(info).vocabulary))
 
@@ -336,7 +328,7 @@ def _image(text: str, info: ValidationInfo) -> str:
 
 
 def _patch(value: object, info: ValidationInfo) -> Path:
-    place, name = Place.of(info), _ENTRY.validate_python(value)
+    place, name = Place.of(info), adapter(Entry).validate_python(value)
     folders = place.vocabulary.patch_dirs
     candidates = (place.path(name), *(folder / name for folder in folders))
     file = next((path for path in candidates if exists(path)), None)
@@ -372,11 +364,12 @@ def _once(values: tuple[Any, ...]) -> tuple[Any, ...]:
 def _cflags(value: object) -> dict[str, str]:
     """File, or "*" for all others → flags. ``"-O3"`` is short for ``{ "*" = "-O3" }``."""
     if isinstance(value, str):
-        return {"*": _FLAGS.validate_python(value)}
+        return {"*": adapter(Flags).validate_python(value)}
     if not isinstance(value, dict):
         wanted = 'text like "-O3" or a table like { "lib/sort.c" = "-O3", "*" = "-O2" }'
         raise ValueError(stands_where(value, wanted))
-    return _FLAGS_OF_FILES.validate_python(value)
+    flags: dict[str, str] = adapter(dict[CFile, Flags]).validate_python(value)
+    return flags
 
 
 def _flat(value: object, depth: int = 8) -> object:
@@ -567,11 +560,6 @@ class Machine(Closed):
     def all_hosts(self) -> tuple[str, ...]:
         return self.hosts or (self.host,)
 
-    @property
-    def own_clock(self) -> bool:
-        """Time goes on with what is executed, whatever else the host does."""
-        return self.accel == "icount"
-
 
 @dataclass(frozen=True)
 class Box(Closed):
@@ -633,7 +621,7 @@ def _command(value: object) -> tuple[str, ...]:
         except ValueError as problem:
             raise ValueError(f"{quoted(value)}: {problem}") from None
     else:
-        words = _TEXTS.validate_python(value)
+        words = adapter(Texts).validate_python(value)
     if not words:
         raise ValueError("the command is empty")
     return words
