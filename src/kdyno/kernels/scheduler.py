@@ -25,9 +25,6 @@ from kdyno.paths import data_root
 from kdyno.sandbox import confined
 
 NEEDED = "CONFIG_SCHED_CLASS_EXT"
-FRAGMENT = "sched-ext"
-"""The fragment that brings it, with what it needs."""
-LOADER = "loader.c"
 _LIBBPF, _HEADERS = "tools/lib/bpf", "root/include/bpf"
 _HELP = re.compile(r"^// help: (.+)$", re.MULTILINE)
 _CC = ("gcc", "-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-static", "-s")
@@ -73,7 +70,7 @@ def refuse_unfit(variant: Variant, wishes: Sequence[Wish]) -> None:
     if not any(wish.option == NEEDED and wish.value == "y" for wish in wishes):
         raise UsageError(
             f"variant {variant.name!r}: scheduler = {called(variant.scheduler)!r} is loaded into a "
-            f'kernel with {NEEDED}=y. Add "{FRAGMENT}" to config, of all variants: then they share '
+            f'kernel with {NEEDED}=y. Add "sched-ext" to config, of all variants: then they share '
             "one kernel"
         )
 
@@ -110,7 +107,7 @@ def build(scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path) -> 
 
 def _loader(tree: Tree, cache: Path) -> Path:
     """The folder with the loader and the headers of the library, of this kernel tree."""
-    source = folder() / LOADER
+    source = folder() / "loader.c"
     parts = (tree.digest.encode(), identify("gcc").version.encode(), source.read_bytes())
 
     def compile_into(work: Path, aside: Path) -> None:

@@ -139,8 +139,7 @@ def _table(of: Any) -> PlainValidator:
 
 Some = Annotated[StrictStr, like(r"(?s)\s*\S.*", " says nothing")]
 CaseName = Annotated[
-    StrictStr,
-    like(r"[a-z0-9][a-z0-9._-]*", ": a name has only a-z, 0-9, '.', '_' and '-'"),
+    StrictStr, like(r"[a-z0-9][a-z0-9._-]*", ": a name has only a-z, 0-9, '.', '_' and '-'")
 ]
 Words = Annotated[tuple[Some, ...], Field(min_length=1)]
 Positive = Annotated[float, Strict(), Field(gt=0, lt=1e18)]

@@ -161,19 +161,6 @@ Result = Sample | Done | CaseError | Skip
 Record = Hello | Begin | Ready | Mark | Turn | Done | Sample | CaseError | Skip | Fatal | Bye
 
 
-def decode(line: bytes) -> dict[str, Any]:
-    """The JSON object of a line; Nonsense whatever the bytes are."""
-    try:
-        data = values(line.decode("utf-8"), finite=True)
-    except Refused as problem:
-        raise Nonsense(str(problem)) from None
-    except ValueError:
-        raise Nonsense("not JSON in UTF-8") from None
-    if not isinstance(data, dict):
-        raise Nonsense("not a JSON object")
-    return data
-
-
 _KINDS: dict[str, tuple[TypeAdapter[Any], tuple[str, ...]]] = {
     kind.kind: (TypeAdapter(kind), tuple(field.name for field in fields(kind)))
     for kind in get_args(Record)
@@ -215,7 +202,6 @@ class Transcript:
     """The first few of them."""
 
     def result(self, case: int) -> Result | None:
-        """The result of the case with this index, or None."""
         return next((result for result in self.results if result.case == case), None)
 
     @property
@@ -280,7 +266,14 @@ class Reader:
         self.transcript = replace(before, anomalies=before.anomalies + 1, anomaly_texts=texts)
 
     def _take(self, line: bytes) -> Record:
-        data = decode(line)
+        try:
+            data = values(line.decode("utf-8"), finite=True)
+        except Refused as problem:
+            raise Nonsense(str(problem)) from None
+        except ValueError:
+            raise Nonsense("not JSON in UTF-8") from None
+        if not isinstance(data, dict):
+            raise Nonsense("not a JSON object")
         nonce = data.get("n")
         if not isinstance(nonce, str) or not hmac.compare_digest(
             nonce.encode("utf-8", "replace"), self._nonce

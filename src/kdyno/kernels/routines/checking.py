@@ -116,12 +116,7 @@ def kernels_own(tree: Path, cache_root: Path) -> Contender:
 
 
 def assembled(
-    text: str,
-    origin: str,
-    cache_root: Path,
-    options: Sequence[str] = (),
-    *,
-    routine: bool = False,
+    text: str, origin: str, cache_root: Path, options: Sequence[str] = (), *, routine: bool = False
 ) -> Path:
     """The object file of an assembly text. ``routine``: a stranger's, of one function. UsageError
     with gcc's words where it is not assembly, and where it brings more than a function."""
