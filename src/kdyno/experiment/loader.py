@@ -72,8 +72,6 @@ _HINTS = {
 REF = "{ref}"
 _HEADER = re.compile(r"\s*\[")
 _MATRIX = re.compile(r"\s*\[\s*matrix\s*\]\s*(#.*)?")
-
-
 _COMMIT = re.compile(r"[\w./~^@+-]{1,200}", re.ASCII)
 
 

@@ -57,8 +57,6 @@ _PACKERS = {
     b"\x02\x21\x4c\x18": "lz4 -dc",
     b"\x5d\0\0": "xz --format=lzma -dc",
 }
-
-
 _Files = tuple[str, Mapping[str, Path]]
 """What of a package or a system is taken: its version, and name in the image → file."""
 

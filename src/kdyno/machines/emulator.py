@@ -192,8 +192,6 @@ def library(name: str, cache_root: Path, emulator: Emulator) -> Path:
 _PART = re.compile(rb"part ([0-9]{1,18}) ([0-9]{1,18})")
 _PARTS_MOST_BYTES = 64 << 20
 _LOST = "a case before it failed, so that its counts could not be told from the other's"
-
-
 Tally = tuple[int, int]
 """Instructions of one timed part, of programs and of the kernel; a line of the plugin TALLY."""
 

@@ -19,8 +19,6 @@ from kdyno.kernels.cpu import this_cpu
 Facts = dict[str, float | str]
 
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
-
-
 CpuTimes = tuple[float, float]
 """Seconds since the host's start, of one CPU: busy (without steal), and steal."""
 

@@ -160,7 +160,6 @@ Result = Sample | Done | CaseError | Skip
 """What ends a case."""
 Record = Hello | Begin | Ready | Mark | Turn | Done | Sample | CaseError | Skip | Fatal | Bye
 
-
 _KINDS: dict[str, tuple[TypeAdapter[Any], tuple[str, ...]]] = {
     kind.kind: (TypeAdapter(kind), tuple(field.name for field in fields(kind)))
     for kind in get_args(Record)
