@@ -147,8 +147,7 @@ def variants(
     default_arch: str,
     mistakes: Mistakes,
 ) -> tuple[Variant, ...]:
-    """Every cell, named ``VARIANT+LEVEL+LEVEL``, in the file's order. factors: factor → level →
-    layer."""
+    """Every cell, ``VARIANT+LEVEL+LEVEL``, in the file's order. factors: factor → level → layer."""
     named = {name: levels for name, levels in factors.items() if levels}
     if not explicit and not named:
         return ()

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The limits that an experiment file and the command line share. Nothing is imported here: pages of
-help show them."""
+"""The limits of an experiment file and the command line. Imports nothing, for pages of help."""
 
 MOST_SECONDS = 3600
 """Of a case in a boot."""

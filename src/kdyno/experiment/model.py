@@ -89,8 +89,7 @@ class Vocabulary:
     runs_here: Callable[[str, str], bool]
     """(function, routine) → whether this machine's CPU can run it."""
     best: Callable[[str, str], tuple[str, str]]
-    """(function, architecture) → the routine that is best on this machine's CPU, and why;
-    UsageError where there is none."""
+    """(function, architecture) → the best routine on this machine's CPU, and why; or UsageError."""
     fragment_dirs: tuple[Path, ...]
     """Where ``NAME.config`` is looked up after the experiment's own folder."""
     patch_dirs: tuple[Path, ...]
@@ -817,8 +816,7 @@ class Variant:
     best: Pairs = ()
     """(function, why it is this routine) pairs of the routines requested as the best."""
     scheduler: str | None = None
-    """Name of a scheduler that is loaded as a program, or the path of a person's own file. None:
-    the kernel's own."""
+    """A scheduler that is loaded as a program, or a person's own file. None: the kernel's own."""
     cpus: int | None = None
     """CPUs of its machine; None: as [machine] says."""
     program_bits: int | None = None

@@ -55,8 +55,7 @@ def _present(*names: str) -> list[Compiler]:
 
 def for_tree(name: str, tree: Path) -> Compiler:
     """``identify``, with a clang that is new enough for the kernel source at ``tree``. "clang" is
-    the newest clang-N of the machine where plain clang is too old, or not there. UsageError with
-    the way out where none will do."""
+    the newest clang-N where plain clang is too old or not there. UsageError where none will do."""
     least = _least_clang(tree) if name.startswith("clang") else None
     if least is None:
         return identify(name)

@@ -398,9 +398,8 @@ def symbols(image: Image) -> Path:
 
 
 def lines(kernel: Path, percpu: bool) -> Iterator[str]:
-    """``ADDRESS KIND NAME`` of each symbol, as ``nm`` has it. percpu:
-    CONFIG_KALLSYMS_ABSOLUTE_PERCPU, by which offsets of code are negative. ToolError where there is
-    no such table."""
+    """``ADDRESS KIND NAME`` of each symbol, as ``nm`` has it; ToolError where there is no table.
+    percpu: CONFIG_KALLSYMS_ABSOLUTE_PERCPU, by which offsets of code are negative."""
     data = kernel.read_bytes()
     at = data.find(_DIGITS)
     while at >= 0:

@@ -186,8 +186,7 @@ Sections = Mapping[str, tuple[str, ...]]
 
 
 def sections_of(tree: Path) -> Sections:
-    """The sections of code of all objects in an object tree. BuildError for an object that cannot
-    be read."""
+    """The sections of code of all objects in a tree. BuildError for one that cannot be read."""
     placed = {}
     for folder, folders, names in os.walk(tree):
         if Path(folder) == tree:

@@ -28,8 +28,7 @@ OLDEST = (7, 2)
 """Debian 12's; nothing older was tried."""
 INSTALL = "apt-get install --no-install-recommends qemu-system-x86 seabios"
 CPU = "qemu64"
-"""The CPU model of every count. "max" has more, and the kernel then takes other ways: a pipe's
-path is 62 % longer with it."""
+"""The CPU model of every count. "max" makes the kernel take other ways: a pipe's is 62 % longer."""
 KVM = Path("/dev/kvm")
 
 Way = Literal["count", "icount", "kvm", "tcg"]

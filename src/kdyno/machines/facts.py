@@ -151,8 +151,7 @@ def why_paranoid(root: Path = Path("/")) -> str:
 
 
 def check_counters(names: Sequence[str], *, here: bool, sandboxed: bool = True) -> None:
-    """ToolError where one of them cannot be counted. here: cases run under this machine's own
-    kernel."""
+    """ToolError where one cannot be counted. here: cases run under this machine's own kernel."""
     hardware = [name for name in names if name in HARDWARE_COUNTERS]
     refuse_counters(hardware, why_no_pmu() if hardware else "")
     if names and here and (sandboxed or os.geteuid() != 0):

@@ -281,8 +281,7 @@ class Command:
     """Beside those of the pipes; closed here once the process has them."""
     environment: Mapping[str, str]
     monitor: Monitor | None = None
-    """Stops the guest and lets it go on, where signals to its processes are not the way. Closed
-    with the session."""
+    """Stops the guest and lets it go on, where signals are not the way. Closed with the session."""
 
 
 @dataclass(frozen=True)

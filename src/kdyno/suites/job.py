@@ -64,9 +64,8 @@ def in_place(job: Job, places: Mapping[str, str]) -> Job:
 
 
 def render(job: Job, nonce: str) -> str:
-    """Text of the job file, as guest/job.c reads it. ``nonce`` is 32 lowercase hexadecimal digits,
-    new for every boot: records that do not carry it are not believed. UsageError for what the file
-    cannot carry."""
+    """Text of the job file, as guest/job.c reads it. ``nonce``, new for every boot: 32 lowercase
+    hex digits; records without it are not believed. UsageError for what the file cannot carry."""
     if not _NONCE.match(nonce):
         raise ValueError("nonce must be 32 lowercase hexadecimal digits")
     lines = ["kdyno-job 1", f"nonce {nonce}"]

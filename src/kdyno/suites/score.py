@@ -34,9 +34,8 @@ LOW_PARALLELISM_PERCENT = 10.0
 
 
 def score_of(case: Case, reps: Sequence[tuple[int, int]]) -> float:
-    """The score in the case's unit: the median over the repetitions. ``reps`` are (operations, ns)
-    pairs, all above 0. A rate is operations × scale ÷ seconds, a time is seconds × scale ÷
-    operations."""
+    """The score in the case's unit: the median over ``reps``, (operations, ns) pairs above 0. A
+    rate is operations × scale ÷ seconds, a time seconds × scale ÷ operations."""
     if not reps:
         raise ValueError(f"{case.suite}/{case.name}: no repetitions")
     if case.counted:
@@ -69,8 +68,7 @@ def unixbench_mean(passes: Sequence[float], higher_is_better: bool = True) -> fl
 
 @dataclass(frozen=True)
 class Index:
-    """Of a suite or a group. ``value`` is None when a member is missing: it is never the mean of
-    fewer."""
+    """Of a suite or a group. ``value``: None where a member is missing, never the mean of fewer."""
 
     value: float | None
     missing: tuple[str, ...] = ()

@@ -154,8 +154,7 @@ def start_of(routine: Routine) -> str:
 
 
 def of_variant(memcpy: str | None, routines: Iterable[tuple[str, str]]) -> tuple[Routine, ...]:
-    """The routines that a variant names, as far as they are files; UsageError for one that is not
-    there."""
+    """The routines that a variant names, as far as they are files. UsageError: one is not there."""
     own = [] if memcpy is None or memcpy in NATIVE_COPIES else [("memcpy", memcpy)]
     return tuple(find_routine(name, function) for function, name in [*own, *routines])
 
