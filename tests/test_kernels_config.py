@@ -237,7 +237,7 @@ def test_registers_of_amx_have_no_place_in_earlier_user_mode_linux_alone(
     offsets = {"arch/x86/um/user-offsets.c": "DEFINE(HOST_FP_SIZE, 2696);\n"}
     requested = variant("stock")
     recipe = Toy(tmp_path, {**FILES, **offsets}).recipe(requested)
-    monkeypatch.setattr(builder.cpu, "has_amx", lambda: True)
+    monkeypatch.setattr(builder.cpu, "flags", lambda: frozenset(("amx_tile",)))
     with pytest.raises(UsageError, match="cannot run on a CPU with AMX"):
         builder._refuse_small_xstate(requested, recipe)
     builder._refuse_small_xstate(replace(requested, arch="x86_64"), recipe)

@@ -207,7 +207,7 @@ def test_missing_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "this_cpu", lambda: cpu.parse_cpuinfo(TWO))
     assert cpu.missing(("avx512vl", "sse2", "avx512f")) == ("avx512vl", "avx512f")
     assert cpu.missing(()) == ()
-    assert cpu.has_amx()
+    assert "amx_tile" in cpu.flags()
 
 
 def test_a_machine_without_cpuinfo(monkeypatch: pytest.MonkeyPatch) -> None:

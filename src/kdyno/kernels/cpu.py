@@ -70,9 +70,3 @@ _MACHINE_FLAGS = {
 def needed_by(cflags: str) -> tuple[str, ...]:
     """Features without which code that was compiled with these flags may die: ``-mavx2`` …"""
     return tuple(_MACHINE_FLAGS[flag] for flag in cflags.split() if flag in _MACHINE_FLAGS)
-
-
-def has_amx() -> bool:
-    """True where tile registers make the saved state of a process 11 KB: UML up to 6.12
-    has a fixed 2696 bytes for it and dies at the first user process."""
-    return "amx_tile" in flags()

@@ -408,7 +408,7 @@ def _refuse_small_xstate(variant: Variant, recipe: Recipe) -> None:
     if text is None and original.is_file():
         text = original.read_bytes()
     small = variant.arch.startswith("um") and b"HOST_FP_SIZE, 2696" in (text or b"")
-    if small and cpu.has_amx():
+    if small and "amx_tile" in cpu.flags():
         raise UsageError(
             f"variant {variant.name!r}: User Mode Linux {recipe.tree.version} cannot run on a CPU "
             "with AMX: it keeps 2696 bytes of registers a process, AMX needs 11008. "
