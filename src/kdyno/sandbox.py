@@ -47,8 +47,7 @@ class View:
     """One row of the table. uid: who its commands are, user and group; a number for each, so that
     none can touch what another made. host: paths shown read-only beside SYSTEM. processes: how many
     of them, threads counted, may live at once. proc: whether there is a /proc, with its own
-    processes. tmp_bytes: size of the /tmp inside, which is memory; None is half of what the machine
-    has."""
+    processes. tmp_bytes: size of the /tmp inside, which is memory; None: half of the machine's."""
 
     name: str
     what: str

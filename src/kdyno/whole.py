@@ -92,8 +92,7 @@ def into_place(aside: Path, place: Path) -> None:
 def write(path: Path, data: bytes) -> None:
     """Replaces the file in one step, through a link of this user's or root's; a pipe or a device is
     written to. ToolError for a full disk, with how much is free; any other OSError as the system
-    gives it. A file in a folder that takes no new ones is written where it is: there is no other
-    way."""
+    gives it. A file in a folder that takes no new ones is written where it is, as it must be."""
     target = _target(path)
     try:
         _replace(target, data)

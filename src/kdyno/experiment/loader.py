@@ -279,8 +279,7 @@ def parse(
 
 
 def of_commits(path: Path, vocabulary: Vocabulary) -> OfCommits:
-    """The experiment of the file ``path``, whose variants are commits. UsageError lists every
-    mistake."""
+    """The experiment of ``path``, whose variants are commits. UsageError lists every mistake."""
     text = read(path)
     tables = _toml(text, str(path))
     mistakes = Mistakes(str(path), text)

@@ -236,12 +236,10 @@ def build(
     extract: Extract | None = None,
     links: int = 0,
 ) -> Image:
-    """The image of ``recipe``, from the cache when it is there.
-
-    name: the variant, for messages. extract: what must lie beside the image too. links: as many
-    images more, of the same objects linked in orders by the seeds 1, 2 …. Raises BuildError with
-    the compiler's lines, UsageError for options that did not survive, ToolError when the machine is
-    at fault."""
+    """The image of ``recipe``, from the cache when it is there. name: the variant, for messages.
+    extract: what must lie beside the image too. links: as many images more, of the same objects
+    linked in orders by the seeds 1, 2 …. Raises BuildError with the compiler's lines, UsageError
+    for options that did not survive, ToolError when the machine is at fault."""
     if (image := _find(cache, recipe, links)) and image.has(extract):
         return image
     require("make", "to build kernels")

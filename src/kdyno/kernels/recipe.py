@@ -91,9 +91,8 @@ class Recipe:
 
 
 def recipe_of(variant: Variant, tree: Tree) -> Recipe:
-    """The recipe of ``variant`` on its fetched source tree. Applies patches to copies; UsageError
-    when one does not apply, a file or a compiler is not there, or the memory routine does not go
-    with the architecture."""
+    """The recipe of ``variant`` on its fetched source tree. UsageError when a patch, applied to
+    copies, does not fit, a file or compiler is missing, or a routine does not go with the arch."""
     chosen = arch(variant.arch)
     if variant.memcpy in NATIVE_COPIES and chosen.name != "x86_64":
         raise UsageError(

@@ -82,8 +82,7 @@ _WARNING = re.compile(r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.*stall|soft
 @cache
 def guest_program(cache_root: Path, word_bits: int) -> Path:
     """Path of the static guest program for kernels of ``word_bits``. The same file is used in every
-    variant: only the kernel may differ. ToolError where the compiler cannot link static programs of
-    that word size."""
+    variant: only the kernel may differ. ToolError where the compiler cannot link such a program."""
     source = data_root() / "guest"
     folder = cache_root / "guest" / guest_digest(source)
     program = folder / f"kdyno-guest-{word_bits}"
