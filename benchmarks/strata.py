@@ -52,11 +52,12 @@ def simulated(law: Law, machines: int, experiments: int, apart: float, dice: Gen
         ]
         truth = np.exp(np.average(effects, weights=sizes))
         whole = effect_of_differences(np.concatenate(strata))
-        assert whole.lo is not None and whole.hi is not None
+        assert whole.ci is not None
+        low, high = whole.ci
         difference = heterogeneity(strata)
         counts += (
-            not whole.lo <= 1.0 <= whole.hi,
-            whole.lo <= truth <= whole.hi,
+            not low <= 1.0 <= high,
+            low <= truth <= high,
             difference is not None and difference.p_value <= 0.05,
             cochran(strata) <= 0.05,
         )

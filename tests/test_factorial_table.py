@@ -311,7 +311,7 @@ def test_missing_blocks() -> None:
     assert judged(cells)[Contrast("main", 0, 1)][1].effect.n == 16
     assert judged({}) == {}
     few = [each for _, each in judged(logs(blocks=4)).values()]
-    assert {(each.word, each.lo) for each in few} == {("inconclusive", None)}
+    assert {(each.word, each.ci) for each in few} == {("inconclusive", None)}
 
 
 @pytest.mark.slow
@@ -331,4 +331,4 @@ def test_all_crosses_share_one_correction() -> None:
     for contrast, (_, one) in alone.items():
         two = together[contrast][1]
         assert one.effect == two.effect
-        assert one.hi is not None and two.hi is not None and two.hi >= one.hi * (1 - 1e-4)
+        assert one.ci is not None and two.ci is not None and two.ci[1] >= one.ci[1] * (1 - 1e-4)

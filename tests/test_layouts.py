@@ -200,7 +200,7 @@ def test_an_interval_over_links_covers_whatever_the_share_of_layout(
     effects = [
         pair_of(values_of(rng, links, blocks, layout_sd), links).effect() for _ in range(600)
     ]
-    covered = [effect.lo <= 1 <= effect.hi for effect in effects if effect.lo and effect.hi]
+    covered = [effect.ci[0] <= 1 <= effect.ci[1] for effect in effects if effect.ci]
     assert len(covered) == 600 and np.mean(covered) >= 0.93
 
 
@@ -209,10 +209,8 @@ def test_groups_of_one_link_are_not_independent() -> None:
     """What is wrong with counting them: every second interval leaves out the truth."""
     rng = np.random.default_rng(7)
     effects = [pair_of(values_of(rng, 8, 24, 0.02), 0).effect() for _ in range(200)]
-    assert (
-        np.mean([effect.lo <= 1 <= effect.hi for effect in effects if effect.lo and effect.hi])
-        < 0.8
-    )
+    covered = [effect.ci[0] <= 1 <= effect.ci[1] for effect in effects if effect.ci]
+    assert np.mean(covered) < 0.8
 
 
 def test_the_variance_is_shared_out_as_it_was_made() -> None:

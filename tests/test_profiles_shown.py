@@ -116,9 +116,9 @@ def test_seconds_share_and_interval() -> None:
     assert table["memcpy"].share == pytest.approx(0.4)
     # Student's t with 5 degrees of freedom at 97.5 %: 2.5706.
     half = 2.570582 * math.sqrt(0.001 / 5) / math.sqrt(6)
-    assert table["memcpy"].seconds.hi == pytest.approx(0.4 + half, rel=1e-5)
+    assert table["memcpy"].seconds.ci == pytest.approx((0.4 - half, 0.4 + half), rel=1e-5)
     assert table["vfs_read"].calls == 12345 and table["memcpy"].calls is None
-    assert table["vfs_read"].seconds.hi is None  # no spread, nothing to judge by
+    assert table["vfs_read"].seconds.ci is None  # no spread, nothing to judge by
     assert total(STOCK).mean == pytest.approx(1.0)
 
 
@@ -141,7 +141,7 @@ def test_a_difference_adds_up() -> None:
     changes = difference(STOCK, bare)
     assert changes.measured is None and changes.unexplained_s is None
     memcpy = next(change for change in changes.changes if change.function == "memcpy")
-    assert memcpy.variant_s == 0 and memcpy.delta_s.n == 1 and memcpy.delta_s.lo is None
+    assert memcpy.variant_s == 0 and memcpy.delta_s.n == 1 and memcpy.delta_s.ci is None
     for other in (replace(HALF, operations={"a/b": 6}), replace(HALF, method="gprof")):
         with pytest.raises(UsageError, match="work" if other.method == "perf" else "method"):
             difference(STOCK, other)
@@ -149,7 +149,7 @@ def test_a_difference_adds_up() -> None:
 
 def test_additive_estimates() -> None:
     assert mean_of([]).n == 0
-    assert mean_of([1.0] * 5).lo is None
+    assert mean_of([1.0] * 5).ci is None
     with pytest.raises(ValueError, match="finite"):
         mean_of([1.0, math.nan])
     # Only blocks that both have.
@@ -161,8 +161,8 @@ def test_additive_estimates() -> None:
 @given(st.lists(st.floats(0, 1e6), min_size=6, max_size=30))
 def test_the_interval_holds_the_mean(values: list[float]) -> None:
     estimate = mean_of(values)
-    if estimate.lo is not None and estimate.hi is not None:
-        assert estimate.lo <= estimate.mean <= estimate.hi
+    if estimate.ci is not None:
+        assert estimate.ci[0] <= estimate.mean <= estimate.ci[1]
 
 
 def profiled(runs: Path, *profiles: Profile) -> Run:

@@ -23,7 +23,7 @@ EXPERIMENT = replace(
     name="simd\x1b[31m",
     measure=replace(LOADED.measure, max_boots=60, max_minutes=20.0, precision=0.0102),
 )
-PRECISE = PairedEffect(12, 1.0, math.exp(-math.log1p(0.01015)), 1.01015)
+PRECISE = PairedEffect(12, 1.0, (math.exp(-math.log1p(0.01015)), 1.01015))
 STATUS = Status(
     block=3,
     boots=12,

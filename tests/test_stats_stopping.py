@@ -18,7 +18,7 @@ from kdyno.stats.verdict import Claim, judge
 
 def effect(half_width: float, n: int, ratio: float = 1.0) -> PairedEffect:
     lo, hi = ratio * math.exp(-half_width), ratio * math.exp(half_width)
-    return PairedEffect(n, ratio, lo, hi)
+    return PairedEffect(n, ratio, (lo, hi))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,8 @@ def test_simulator_and_real_functions_are_one_rule() -> None:
                 break
         assert outcome.blocks[index] == blocks
         judged = judge([Claim(each[:blocks], "higher") for each in experiment])
-        held = [(each.effect.lo or 2.0) <= 1.0 <= (each.effect.hi or 0.0) for each in judged]
+        cis = [each.effect.ci or (2.0, 0.0) for each in judged]
+        held = [low <= 1.0 <= high for low, high in cis]
         assert held == list(outcome.covered[index])
         moved = [each.word in ("faster", "slower") for each in judged]
         assert moved == list(outcome.moved[index])

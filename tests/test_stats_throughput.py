@@ -120,7 +120,7 @@ def test_quantiles_are_judged_in_the_family_of_the_tails() -> None:
     assert [each.word for each in result] == ["slower", "inconclusive"]
     # A tenth of alpha for all of them: wider than alone.
     alone, among = judge([tails[0]])[0], result[0]
-    assert alone.lo is not None and among.lo is not None and among.lo < alone.lo
+    assert alone.ci is not None and among.ci is not None and among.ci[0] < alone.ci[0]
 
 
 @pytest.mark.slow

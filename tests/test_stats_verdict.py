@@ -37,22 +37,22 @@ def one(ratio: float, better: str = "higher", **more: float) -> Claim:
 
 
 @pytest.mark.parametrize(
-    "lo, hi, better, word, too",
+    "ci, better, word, too",
     [
-        (1.02, 1.04, "higher", "faster", False),
-        (1.02, 1.04, "lower", "slower", False),
-        (0.95, 0.97, "higher", "slower", False),
-        (0.95, 0.97, "lower", "faster", False),
-        (1.001, 1.004, "higher", "faster", True),
-        (0.996, 0.999, "higher", "slower", True),
-        (0.995, 1.005, "higher", "equivalent", False),
-        (0.98, 1.005, "higher", "inconclusive", False),
-        (1.0, 1.005, "higher", "equivalent", False),
-        (None, None, "higher", "inconclusive", False),
+        ((1.02, 1.04), "higher", "faster", False),
+        ((1.02, 1.04), "lower", "slower", False),
+        ((0.95, 0.97), "higher", "slower", False),
+        ((0.95, 0.97), "lower", "faster", False),
+        ((1.001, 1.004), "higher", "faster", True),
+        ((0.996, 0.999), "higher", "slower", True),
+        ((0.995, 1.005), "higher", "equivalent", False),
+        ((0.98, 1.005), "higher", "inconclusive", False),
+        ((1.0, 1.005), "higher", "equivalent", False),
+        (None, "higher", "inconclusive", False),
     ],
 )
-def test_words(lo: float | None, hi: float | None, better: str, word: str, too: bool) -> None:
-    assert word_of(lo, hi, better, 0.01) == (word, too)  # type: ignore[arg-type]
+def test_words(ci: tuple[float, float] | None, better: str, word: str, too: bool) -> None:
+    assert word_of(ci, better, 0.01) == (word, too)  # type: ignore[arg-type]
 
 
 def test_the_four_words_of_a_run() -> None:
@@ -68,7 +68,7 @@ def test_at_the_edges() -> None:
     assert (tiny.word, tiny.equivalent_too) == ("faster", True)
     assert judge([of_scores([100] * 10, [100] * 10, "higher")])[0].word == "equivalent"
     few, other = judge([of_scores([100] * 5, [120] * 5, "higher"), one(1.05)])
-    assert (few.word, few.lo, few.predicted_blocks) == ("inconclusive", None, 6)
+    assert (few.word, few.ci, few.predicted_blocks) == ("inconclusive", None, 6)
     assert other == judge([one(1.05)])[0]  # five blocks are not in the family
     assert judge([]) == []
     assert judge([of_scores([], [], "higher")])[0].word == "inconclusive"
@@ -76,16 +76,16 @@ def test_at_the_edges() -> None:
     rng = np.random.default_rng(4)
     run = [Claim(rng.normal(0, 0.01, 6), "higher") for _ in range(59)]
     judged = judge([*run, Claim(rng.normal(-0.4, 0.01, 6), "higher")])
-    assert all(each.lo is not None for each in judged) and judged[-1].word == "slower"
+    assert all(each.ci is not None for each in judged) and judged[-1].word == "slower"
 
 
 def test_steps_give_the_last_effects_more_room() -> None:
     run = [one(1.05), one(1.0), one(1.03, seed=2)]
     single, among = judge([run[1]])[0], judge(run)[1]
-    assert single.hi is not None and among.hi is not None and single.effect.hi is not None
+    assert single.ci is not None and among.ci is not None and single.effect.ci is not None
     # The other two were found before it, so that it has the interval of an effect alone.
-    assert among.hi == pytest.approx(single.hi, rel=1e-4)
-    assert among.hi > single.effect.hi
+    assert among.ci[1] == pytest.approx(single.ci[1], rel=1e-4)
+    assert among.ci[1] > single.effect.ci[1]
     # Many siblings take the verdict from a weak effect …
     weak = one(1.015, sd=0.012, blocks=12, seed=8)
     (alone,) = judge([weak])
@@ -94,7 +94,8 @@ def test_steps_give_the_last_effects_more_room() -> None:
     # … and effects that are one and the same cost no more than one.
     row = Claim(np.random.default_rng(7).normal(0.002, 0.003, 12), "higher")
     (alone,), twins = judge([row]), judge([row] * 20)
-    assert twins[0].hi == pytest.approx(alone.hi, rel=1e-3)
+    assert alone.ci is not None and twins[0].ci is not None
+    assert twins[0].ci[1] == pytest.approx(alone.ci[1], rel=1e-3)
 
 
 def test_fifty_effects_in_eleven_blocks_are_decided() -> None:
@@ -108,11 +109,11 @@ def test_fifty_effects_in_eleven_blocks_are_decided() -> None:
     }
     judged = dict(zip(claims, judge(list(claims.values())), strict=True))
     assert len(judged) == 50
-    assert all(value.lo is not None and value.hi is not None for value in judged.values())
+    assert all(value.ci is not None for value in judged.values())
     far = sorted(judged.values(), key=lambda value: value.effect.ratio or 1.0)
-    assert far[0].hi is not None and far[0].hi < 0.75
+    assert far[0].ci is not None and far[0].ci[1] < 0.75
     sure = [value for value in judged.values() if abs((value.effect.ratio or 1.0) - 0.873) < 0.002]
-    assert sure and all(each.hi is not None and each.hi < 0.88 for each in sure)
+    assert sure and all(each.ci is not None and each.ci[1] < 0.88 for each in sure)
     assert sum(value.word == "inconclusive" for value in judged.values()) < 25
 
 
@@ -129,16 +130,16 @@ def test_false_words_of_many_effects_at_the_margin() -> None:
 def test_prediction_by_hand() -> None:
     # Estimate log 1.02; half-width 0.04 must halve (to pass 1): four times the blocks.
     logs = np.full(10, np.log(1.02))
-    lo, hi = 1.02 ** (1 - 2), 1.02 ** (1 + 2)
-    assert predict_blocks(logs, lo, hi, 0.05, 0.01) == pytest.approx(40, abs=1)
+    ci = 1.02 ** (1 - 2), 1.02 ** (1 + 2)
+    assert predict_blocks(logs, ci, 0.05, 0.01) == pytest.approx(40, abs=1)
     # Estimate 0: the half-width must shrink to the band, here to a third.
     zero = np.zeros(10)
-    assert predict_blocks(zero, 1.01**-3, 1.01**3, 0.05, 0.01) == pytest.approx(90, abs=1)
+    assert predict_blocks(zero, (1.01**-3, 1.01**3), 0.05, 0.01) == pytest.approx(90, abs=1)
     # Estimate 0 and no band: nothing will ever settle it.
-    assert predict_blocks(zero, 0.97, 1.03, 0.05, 0.0) is None
+    assert predict_blocks(zero, (0.97, 1.03), 0.05, 0.0) is None
     # Far off in either way: beyond the cap.
-    assert predict_blocks(zero, 0.01, 100.0, 0.05, 0.01) is None
-    assert predict_blocks(np.zeros(1), None, None, 0.05, 0.01) is None
+    assert predict_blocks(zero, (0.01, 100.0), 0.05, 0.01) is None
+    assert predict_blocks(np.zeros(1), None, 0.05, 0.01) is None
 
 
 def test_predictions_come_true() -> None:
@@ -151,8 +152,8 @@ def test_predictions_come_true() -> None:
 def test_noise_floor() -> None:
     copy = paired_effect(*arms(1.0, sd=0.01))
     floor = noise_floor(copy)
-    assert copy.lo is not None and copy.hi is not None and floor is not None
-    assert floor == pytest.approx(max(1 - copy.lo, copy.hi - 1))
+    assert copy.ci is not None and floor is not None
+    assert floor == pytest.approx(max(1 - copy.ci[0], copy.ci[1] - 1))
     assert noise_floor(paired_effect([100] * 5, [101] * 5)) is None
     baseline, variant = arms(1.004)
     for given_floor, inside in ((0.005, True), (0.003, False), (None, False)):
@@ -174,9 +175,9 @@ effects = st.lists(
 def test_corrected_intervals_hold_the_raw_ones(family: list[tuple[list[float], str]]) -> None:
     run = [of_scores([1.0] * len(v), v, better) for v, better in family]
     for each in judge(run):
-        assert each.effect.lo is not None and each.effect.hi is not None
-        if each.lo is not None and each.hi is not None:
-            assert each.lo <= each.effect.lo and each.effect.hi <= each.hi
+        assert each.effect.ci is not None
+        if each.ci is not None:
+            assert each.ci[0] <= each.effect.ci[0] and each.effect.ci[1] <= each.ci[1]
         else:
             assert each.word == "inconclusive"
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from kdyno import __version__
 from kdyno.errors import UsageError
 from kdyno.judge.flags import outside_sandbox
-from kdyno.stats.effect import Floats, PairedEffect, interval
+from kdyno.stats.effect import Floats, PairedEffect
 from kdyno.stats.verdict import step_levels, word_of
 from kdyno.store.comparable import label_of
 from kdyno.store.manifest import CaseInfo, Manifest
@@ -62,8 +62,8 @@ def between_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) 
     )
     half = float(stdtrit(freedom, 0.5 + confidence / 2.0)) * error
     p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
-    low, high = math.exp(difference - half), math.exp(difference + half)
-    return replace(effect, lo=low, hi=high, p_value=p_value)
+    ci = math.exp(difference - half), math.exp(difference + half)
+    return replace(effect, ci=ci, p_value=p_value)
 
 
 def within_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> PairedEffect:
@@ -86,8 +86,8 @@ def within_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -
     p_value = min(1.0, 2.0 * float(ndtr(-(abs(above - mean) - 0.5) / sd)))
     if cut < 0:
         return replace(effect, p_value=p_value)
-    low, high = math.exp(float(shifts[cut])), math.exp(float(shifts[m * n - 1 - cut]))
-    return replace(effect, lo=low, hi=high, p_value=p_value)
+    ci = math.exp(float(shifts[cut])), math.exp(float(shifts[m * n - 1 - cut]))
+    return replace(effect, ci=ci, p_value=p_value)
 
 
 def _logs(scores: ArrayLike) -> Floats:
@@ -312,11 +312,10 @@ def _effect(
     equivalent: float,
 ) -> Effect:
     """``corrected``: with the interval that Holm's correction gives it; None: no verdict."""
-    ends = corrected or raw
-    ci = interval(ends.lo, ends.hi)
+    ci = (corrected or raw).ci
     word, too_small = "inconclusive", False
     if corrected is not None:
-        word, too_small = word_of(corrected.lo, corrected.hi, case.better, equivalent)
+        word, too_small = word_of(ci, case.better, equivalent)
     medians = [arm.medians(case) for arm in arms]
     lacking = [arm.label for arm, own in zip(arms, medians, strict=True) if not own]
     return Effect(
@@ -326,7 +325,7 @@ def _effect(
         value=statistics.median(medians[1]) if medians[1] else None,
         ratio=raw.ratio,
         ci=ci,
-        ci_raw=interval(raw.lo, raw.hi),
+        ci_raw=raw.ci,
         # Runs where these are what is compared, else boots.
         blocks=min(map(len, medians if corrected else [arm.scores(case) for arm in arms])),
         verdict="failed" if lacking else word,  # type: ignore[arg-type]

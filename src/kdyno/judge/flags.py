@@ -278,11 +278,14 @@ def by_firmware(data: Samples, manifest: Manifest) -> list[Flag]:
                 group = groups.setdefault((name, data.machines.get(block, "")), [])
                 group.append((math.log(score), block in marked))
         shift = added_by([np.asarray(group, dtype=np.float64) for group in groups.values()], _SURE)
+        if shift.ci is None:
+            continue
+        low, high = shift.ci
         if shift.clear:
-            ends = math.exp(shift.lo or 0.0), math.exp(shift.hi or 0.0)
+            ends = math.exp(low), math.exp(high)
             moved.append(f"{case.case} {_percent(math.exp(shift.mean), ends)}")
-        elif shift.lo is not None and shift.hi is not None:
-            unseen[case.case] = math.expm1(max(shift.hi, -shift.lo))
+        else:
+            unseen[case.case] = math.expm1(max(high, -low))
     if not moved and not unseen:
         return []
     text = f"{boots} of {sum(data.boots.values())} boots came through the firmware: "

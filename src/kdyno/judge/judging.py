@@ -21,7 +21,7 @@ from kdyno.judge.factors import crosses_of, rows_of, table_of
 from kdyno.judge.pairs import Judged, Pair, figures_of, pairs_of
 from kdyno.reading.mistakes import nearest, quoted
 from kdyno.stats import stopping
-from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, interval, paired_effect
+from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, paired_effect
 from kdyno.stats.groups import Heterogeneity, heterogeneity
 from kdyno.stats.verdict import (
     RULE,
@@ -394,7 +394,7 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         baseline_value=baseline_value,
         value=value,
         mean_ratio=raw.mean_ratio,
-        mean_ci=interval(raw.mean_lo, raw.mean_hi),
+        mean_ci=raw.mean_ci,
         noise_floor=floor,
         inside_noise_floor=row.judgement.inside_noise_floor
         and variant != pair.manifest.asked.copy_of_baseline,

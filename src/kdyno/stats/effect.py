@@ -34,36 +34,28 @@ MANY = 1000
 _ALIKE = 1e-12
 """Of logarithms: less is rounding."""
 
-
-def interval(low: float | None, high: float | None) -> tuple[float, float] | None:
-    """Both limits, or that there are none."""
-    return None if low is None or high is None else (low, high)
+Limits = tuple[float, float] | None
+"""Both ends of an interval, or that there is none."""
 
 
 @dataclass(frozen=True)
 class PairedEffect:
     """Variant ÷ baseline over blocks. Ratios are plain numbers: 1.02 is two per cent more.
 
-    ``ratio``, ``lo``, ``hi``: Hodges-Lehmann estimate and signed-rank interval.
-    ``mean_ratio``, ``mean_lo``, ``mean_hi``: geometric mean with Student's t interval.
-    Limits are None where n blocks cannot carry the confidence; a ratio is None without a block."""
+    ``ratio``, ``ci``: Hodges-Lehmann estimate and signed-rank interval.
+    ``mean_ratio``, ``mean_ci``: geometric mean with Student's t interval.
+    There is none where n blocks cannot carry the confidence; a ratio is None without a block."""
 
     n: int
     """Blocks in which both arms have a score."""
     ratio: float | None = None
-    lo: float | None = None
-    hi: float | None = None
+    ci: Limits = None
     mean_ratio: float | None = None
-    mean_lo: float | None = None
-    mean_hi: float | None = None
+    mean_ci: Limits = None
     p_value: float | None = None
     """Two-sided, of "the ratio is 1"; None with fewer than FEWEST_BLOCKS."""
     exact: bool = False
     """Nothing was estimated: every block says the same, and the limits are the ratio."""
-
-    @property
-    def ci(self) -> tuple[float, float] | None:
-        return interval(self.lo, self.hi)
 
     @property
     def half_width(self) -> float | None:
@@ -102,7 +94,8 @@ def paired_effect(
 def exact_effect(differences: Floats) -> PairedEffect:
     """Of counts that are the same in every block; at least one."""
     ratio = math.exp(float(differences[0]))
-    return PairedEffect(len(differences), ratio, ratio, ratio, ratio, ratio, ratio, exact=True)
+    ci = ratio, ratio
+    return PairedEffect(len(differences), ratio, ci, ratio, ci, exact=True)
 
 
 def effect_of_differences(differences: Floats, confidence: float = 0.95) -> PairedEffect:
@@ -120,14 +113,12 @@ def effect_of_differences(differences: Floats, confidence: float = 0.95) -> Pair
         return PairedEffect(n, math.exp(estimate), mean_ratio=math.exp(mean))
     t = float(stdtrit(n - 1, 0.5 + confidence / 2.0))
     half = t * float(np.std(differences, ddof=1)) / math.sqrt(n)
-    lo, hi = (None, None) if limits is None else map(math.exp, limits)
-    own = [math.exp(end) for end in (mean, mean - half, mean + half)]
-    return PairedEffect(n, math.exp(estimate), lo, hi, own[0], own[1], own[2], p_value)
+    ci = None if limits is None else (math.exp(limits[0]), math.exp(limits[1]))
+    mean_ci = math.exp(mean - half), math.exp(mean + half)
+    return PairedEffect(n, math.exp(estimate), ci, math.exp(mean), mean_ci, p_value)
 
 
-def ranked(
-    differences: Floats, confidence: float
-) -> tuple[float, tuple[float, float] | None, float]:
+def ranked(differences: Floats, confidence: float) -> tuple[float, Limits, float]:
     """(Hodges-Lehmann estimate, limits, p-value of 0) of at least one finite number."""
     n = len(differences)
     if n > MANY:
@@ -214,9 +205,7 @@ def p_values(walsh: Floats, n: int) -> Floats:
     return np.minimum(1.0, 2.0 * tail(n, np.minimum(above, below)))
 
 
-def ranked_by_counting(
-    differences: Floats, confidence: float
-) -> tuple[float, tuple[float, float] | None, float]:
+def ranked_by_counting(differences: Floats, confidence: float) -> tuple[float, Limits, float]:
     """As ``ranked``, of any number of differences, without making their averages."""
     x, at, n = np.sort(differences), np.arange(len(differences)), len(differences)
     count = n * (n + 1) // 2
@@ -252,17 +241,16 @@ def ranked_by_counting(
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over n boots (or blocks) with Student's t interval; limits are None below 6."""
+    """A mean over n boots (or blocks) with Student's t interval; there is none below 6."""
 
     n: int
     mean: float
-    lo: float | None = None
-    hi: float | None = None
+    ci: Limits = None
 
     @property
     def clear(self) -> bool:
         """The interval leaves zero out."""
-        return self.lo is not None and self.hi is not None and (self.lo > 0 or self.hi < 0)
+        return self.ci is not None and (self.ci[0] > 0 or self.ci[1] < 0)
 
 
 def mean_of(values: ArrayLike, confidence: float = 0.95) -> Estimate:
@@ -282,7 +270,7 @@ def mean_of(values: ArrayLike, confidence: float = 0.95) -> Estimate:
         return Estimate(n, mean)
     deviation = float(array.std(ddof=1))
     half = float(stdtrit(n - 1, 0.5 + confidence / 2.0)) * deviation / math.sqrt(n)
-    return Estimate(n, mean, mean - half, mean + half)
+    return Estimate(n, mean, (mean - half, mean + half))
 
 
 def added_by(groups: Sequence[Floats], confidence: float = 0.95) -> Estimate:
@@ -302,20 +290,16 @@ def added_by(groups: Sequence[Floats], confidence: float = 0.95) -> Estimate:
         return Estimate(len(values), mean)
     residual = float(np.square(values - mean * marks).sum()) / free
     half = float(stdtrit(free, 0.5 + confidence / 2.0)) * math.sqrt(residual / weight)
-    return Estimate(len(values), mean, mean - half, mean + half)
+    return Estimate(len(values), mean, (mean - half, mean + half))
 
 
-def difference_of(
-    baseline: Mapping[int, float], variant: Mapping[int, float], confidence: float = 0.95
-) -> Estimate:
+def difference_of(baseline: Mapping[int, float], variant: Mapping[int, float]) -> Estimate:
     """variant − baseline within the blocks that both have, so that slow drift cancels."""
     common = sorted(baseline.keys() & variant.keys())
-    return mean_of([variant[block] - baseline[block] for block in common], confidence)
+    return mean_of([variant[block] - baseline[block] for block in common])
 
 
-def relative(
-    baseline: Mapping[int, float], variant: Mapping[int, float], confidence: float = 0.95
-) -> Estimate | None:
+def relative(baseline: Mapping[int, float], variant: Mapping[int, float]) -> Estimate | None:
     """The difference as a share of the baseline's mean; None where that is zero.
 
     The baseline's mean is taken as known, which is right while its own spread is small."""
@@ -323,6 +307,6 @@ def relative(
     base = sum(baseline[block] for block in common) / len(common) if common else 0.0
     if base <= 0:
         return None
-    absolute = difference_of(baseline, variant, confidence)
-    lo, hi = (None if end is None else end / base for end in (absolute.lo, absolute.hi))
-    return Estimate(absolute.n, absolute.mean / base, lo, hi)
+    absolute = difference_of(baseline, variant)
+    ci = None if absolute.ci is None else (absolute.ci[0] / base, absolute.ci[1] / base)
+    return Estimate(absolute.n, absolute.mean / base, ci)

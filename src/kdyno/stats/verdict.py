@@ -19,17 +19,16 @@ from numpy.typing import ArrayLike
 from .effect import (
     FEWEST_BLOCKS,
     Floats,
+    Limits,
     PairedEffect,
     effect_of_differences,
     exact_effect,
-    interval,
 )
 from .family import Family
 from .stopping import family_alpha
 
 Better = Literal["higher", "lower"]
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
-Limits = tuple[float, float] | None
 
 RULE = "huber-signflip-maxt/3"
 """Name of this rule, kept with every verdict: Huber's estimate of weighted groups, intervals by
@@ -74,9 +73,8 @@ class Judgement:
 
     effect: PairedEffect
     """Raw, at the run's confidence; not corrected for the number of effects."""
-    lo: float | None
+    ci: Limits
     """Corrected interval: what the word rests on. None: too few blocks for its level."""
-    hi: float | None
     word: Word
     equivalent_too: bool
     """The word is faster or slower, and the interval lies inside ±equivalent as well."""
@@ -84,11 +82,6 @@ class Judgement:
     """|ratio − 1| is not beyond what the A/A copy reached."""
     predicted_blocks: int | None
     """For an inconclusive effect: blocks in all that should settle it; None beyond 100,000."""
-
-    @property
-    def ci(self) -> Limits:
-        """Both corrected limits, or None."""
-        return interval(self.lo, self.hi)
 
     @property
     def moved(self) -> bool:
@@ -164,8 +157,7 @@ def _effects(
     ends = _ratios(*family.raw(1.0 - confidence))
     p_values, estimates = family.p_values().tolist(), np.exp(family.estimate).tolist()
     for at, limits, p_value, ratio in zip(tested, ends, p_values, estimates, strict=True):
-        lo, hi = limits or (None, None)
-        effects[at] = replace(effects[at], ratio=ratio, lo=lo, hi=hi, p_value=p_value)
+        effects[at] = replace(effects[at], ratio=ratio, ci=limits, p_value=p_value)
     return effects, tested, family
 
 
@@ -179,31 +171,29 @@ def _ratios(lo: Floats, hi: Floats) -> list[Limits]:
 def _judgement(
     claim: Claim, raw: PairedEffect, limits: Limits, alike: bool, equivalent: float, alpha: float
 ) -> Judgement:
-    ends = raw.ci if raw.exact else limits
-    lo, hi = ends or (None, None)
-    word, too_small = word_of(lo, hi, claim.better, equivalent)
+    ci = raw.ci if raw.exact else limits
+    word, too_small = word_of(ci, claim.better, equivalent)
     if raw.exact and abs(float(claim.differences[0])) <= claim.resolution:
         word, too_small = "equivalent", False
-    elif not raw.exact and ends is not None:
+    elif not raw.exact and ci is not None:
         too_small = alike and word in ("faster", "slower")
         if word not in ("faster", "slower"):
             word = "equivalent" if alike else "inconclusive"
     predicted = None
     if word == "inconclusive":
-        predicted = predict_blocks(claim.differences, lo, hi, family_alpha(alpha), equivalent)
-    return Judgement(raw, lo, hi, word, too_small, _inside(claim.noise_floor, raw), predicted)
+        predicted = predict_blocks(claim.differences, ci, family_alpha(alpha), equivalent)
+    return Judgement(raw, ci, word, too_small, _inside(claim.noise_floor, raw), predicted)
 
 
 def _inside(floor: float | None, raw: PairedEffect) -> bool:
     return floor is not None and raw.ratio is not None and abs(raw.ratio - 1.0) <= floor
 
 
-def word_of(
-    lo: float | None, hi: float | None, better: Better, equivalent: float
-) -> tuple[Word, bool]:
+def word_of(ci: Limits, better: Better, equivalent: float) -> tuple[Word, bool]:
     """Word for an interval of a ratio, and whether a difference is too small to matter."""
-    if lo is None or hi is None:
+    if ci is None:
         return "inconclusive", False
+    lo, hi = ci
     inside = lo >= 1.0 / (1.0 + equivalent) and hi <= 1.0 + equivalent
     if lo > 1.0:
         return ("faster" if better == "higher" else "slower"), inside
@@ -212,12 +202,10 @@ def word_of(
     return ("equivalent" if inside else "inconclusive"), False
 
 
-def predict_blocks(
-    differences: Floats, lo: float | None, hi: float | None, level: float, equivalent: float
-) -> int | None:
+def predict_blocks(differences: Floats, ci: Limits, level: float, equivalent: float) -> int | None:
     """Blocks in all at which the present estimate and spread would settle a verdict.
 
-    The estimate is taken to stay and the interval [lo, hi] at this level to shrink with the
+    The estimate is taken to stay and the interval at this level to shrink with the
     root of the number of blocks. Settled is what comes first: its near end passes 1, or both
     ends lie inside ±equivalent. Without an interval its half-width is guessed from the standard
     deviation and the normal law. None: nothing to go by, or more than HOPELESS_BLOCKS."""
@@ -225,8 +213,8 @@ def predict_blocks(
     if n < 2:
         return None
     estimate = math.log(effect_of_differences(differences).ratio or 1.0)
-    if lo is not None and hi is not None:
-        below, above = estimate - math.log(lo), math.log(hi) - estimate
+    if ci is not None:
+        below, above = estimate - math.log(ci[0]), math.log(ci[1]) - estimate
     else:
         from scipy.special import ndtri
 
@@ -307,7 +295,7 @@ def judge_sums(
     ]
     for row, (at, difference, own) in enumerate(zip(places, differences, of_sums, strict=False)):
         claim, typical = claims[at], judged[at]
-        _, too_small = word_of(difference.lo, difference.hi, claim.better, equivalent)
+        _, too_small = word_of(difference.ci, claim.better, equivalent)
         tail = difference.moved and not too_small
         decides = tail or (typical.small and not own.small)
         moved = tail and own.moved and not own.small

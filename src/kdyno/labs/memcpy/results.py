@@ -178,7 +178,7 @@ def best(bench: Bench, loads: Sequence[Load], least: int, most: int) -> Best | N
         return None
     first, *others = speed(bench, names, loads)
     ratios = {name: over(bench, name, [first] * len(loads), loads) for name in others}
-    equal = tuple(name for name, of in ratios.items() if of.lo is None or of.lo <= 1.0)
+    equal = tuple(name for name, of in ratios.items() if of.ci is None or of.ci[0] <= 1.0)
     rivals = [other for load in loads if (other := rival(bench, load)) is not None]
     ratio = over(bench, first, rivals, loads) if len(rivals) == len(loads) else None
     return Best(least, most, first, ratio, equal)

@@ -208,8 +208,8 @@ def choose(
         raise ToolError("no shape could be timed to the end")
     ordered = sorted(timed, key=lambda name: median(final[name]))
     # Those that did not take longer than the first, beyond what blocks differ by.
-    lows = {name: paired_effect(final[ordered[0]], final[name]).lo for name in ordered[1:]}
-    equal = [*ordered[:1], *(name for name, low in lows.items() if low is not None and low <= 1.0)]
+    cis = {name: paired_effect(final[ordered[0]], final[name]).ci for name in ordered[1:]}
+    equal = [*ordered[:1], *(name for name, ci in cis.items() if ci is not None and ci[0] <= 1.0)]
     rest = [name for name in beside if final.get(name)]
     finalists = {name: tuple(final[name]) for name in (*ordered, *rest)}
     return Choice(min(equal, key=list(shapes).index), finalists, len(tried))

@@ -75,12 +75,12 @@ def ratio(effect: PairedEffect | None) -> str:
     """``×0.52 (0.51 … 0.53)``: a ratio of times; below 1 is faster."""
     if effect is None or effect.ratio is None:
         return ""
-    return f"×{effect.ratio:.3f} ({ends(effect.lo, effect.hi).text or 'too few blocks'})"
+    return f"×{effect.ratio:.3f} ({ends(effect.ci).text or 'too few blocks'})"
 
 
-def ends(low: float | None, high: float | None) -> Cell:
+def ends(ci: tuple[float, float] | None) -> Cell:
     """``0.51 … 0.53``: the interval alone."""
-    return Cell() if low is None or high is None else Cell(f"{low:.3f} … {high:.3f}", low)
+    return Cell() if ci is None else Cell(f"{ci[0]:.3f} … {ci[1]:.3f}", ci[0])
 
 
 def few(names: Sequence[str]) -> str:
@@ -186,7 +186,7 @@ def figures_text(bench: Bench, name: str | None = None) -> str:
     columns = (
         Column("goal", lambda goal: goal.name),
         Column("measured", lambda goal: goal.value, "number", "{:.3f}".format),
-        Column("95 % interval", lambda goal: ends(*goal.ends or (None, None)), "number"),
+        Column("95 % interval", lambda goal: ends(goal.ends), "number"),
         Column("target", lambda goal: goal.target, "number"),
         Column("", lambda goal: "met" if goal.met else "MISSED"),
         Column("by", lambda goal: goal.how),
@@ -271,7 +271,7 @@ def tuning(tuned: Tuned, load: Load, share: float | None) -> Iterator[Part]:
         Column(f"time of {name} ÷ its time", lambda row: words[row[0]]),
     )
     yield from ("", Grid(columns, list(tuned.choice.finalists.items())))
-    if better := [other for other, effect in ratios.items() if (effect.lo or 0.0) > 1.0]:
+    if better := [other for other, effect in ratios.items() if effect.ci and effect.ci[0] > 1.0]:
         yield from ("", f"Not generated, yet faster here: {few(better)}.")
     yield from _refused(tuned)
     yield from ("", f"The routine: kdyno lab memcpy generate {name} -o FILE.S (or tune -o FILE.S).")

@@ -13,7 +13,7 @@ from kdyno.labs.profile.record import WHERES, Profile, Where
 from kdyno.report import figures, plain
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import Part
-from kdyno.stats.effect import Estimate, difference_of, interval, mean_of, relative
+from kdyno.stats.effect import Estimate, difference_of, mean_of, relative
 
 TOP = 15
 
@@ -141,9 +141,9 @@ def seconds(value: float, signed: bool = False) -> str:
 
 def limits(estimate: Estimate, signed: bool = False) -> str:
     """The interval, or how many boots it takes to have one."""
-    if estimate.lo is None or estimate.hi is None:
+    if estimate.ci is None:
         return f"none from {figures.count(estimate.n, 'boot')}"
-    return f"{seconds(estimate.lo, signed)} … {seconds(estimate.hi, signed)}"
+    return f"{seconds(estimate.ci[0], signed)} … {seconds(estimate.ci[1], signed)}"
 
 
 def parts(profiles: Mapping[str, Profile], baseline: str, top: int = TOP) -> Iterator[Part]:
@@ -212,7 +212,7 @@ def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
 def _json(value: object) -> object:
     """Dataclasses as tables, an estimate as its mean, interval and number of boots."""
     if isinstance(value, Estimate):
-        return {"mean": value.mean, "ci": interval(value.lo, value.hi), "n": value.n}
+        return {"mean": value.mean, "ci": value.ci, "n": value.n}
     if isinstance(value, tuple):
         return [_json(each) for each in value]
     if isinstance(value, FunctionMean | Change):

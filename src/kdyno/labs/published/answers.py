@@ -29,7 +29,7 @@ from kdyno.paths import data_root
 from kdyno.reading.checked import FromTool, check_json, values
 from kdyno.report import figures, plain
 from kdyno.report.page import run_command
-from kdyno.stats.effect import interval, mean_of
+from kdyno.stats.effect import mean_of
 from kdyno.stats.verdict import word_of
 from kdyno.store.reading import content
 from kdyno.store.run import Run
@@ -305,8 +305,7 @@ def _timed(
     what: str, compared: str, unit: str, ratio: float | None, ci: tuple[float, float] | None
 ) -> Row:
     """Of a ratio of times that no verdict has judged."""
-    low, high = ci or (None, None)
-    word, small = word_of(low, high, "lower", _MATTERS)
+    word, small = word_of(ci, "lower", _MATTERS)
     unit = f"{unit}, {LESS}"
     return Row(what, compared, unit, figures.effect(ratio), ratio, ci, False, word, small)
 
@@ -322,8 +321,7 @@ def _profiles(ask: Ask, run: OfRun) -> list[Row]:
         for row in pair.by_where if every else pair.changes:
             change = row.relative
             if row.where == "kernel" and change and (every or ask.fits(function=row.function)):
-                ends = interval(change.lo, change.hi)
-                ci = (1.0 + ends[0], 1.0 + ends[1]) if ends else None
+                ci = change.ci and (1.0 + change.ci[0], 1.0 + change.ci[1])
                 whose = "the kernel's own" if every else f"{ask.function}'s"
                 about = (f"{whose} seconds", f"{pair.variant} ÷ {run.baseline}")
                 rows.append(_timed(*about, "s of the same work", 1.0 + change.mean, ci))
@@ -358,8 +356,8 @@ def _sizes(ask: Ask, bench: results.Bench) -> list[Row]:
     effect = results.over(bench, ask.routine, [ask.against] * len(loads), loads)
     sizes = sorted({load.most for load in loads})
     compared = f"{ask.routine} ÷ {ask.against}"
-    ci = interval(effect.lo, effect.hi)
-    return [_timed(f"{_span(sizes[0], sizes[-1])} bytes", compared, "ns a call", effect.ratio, ci)]
+    text = f"{_span(sizes[0], sizes[-1])} bytes"
+    return [_timed(text, compared, "ns a call", effect.ratio, effect.ci)]
 
 
 def _places(ask: Ask, survey: Survey) -> list[Row]:

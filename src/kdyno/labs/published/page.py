@@ -327,11 +327,12 @@ def _sizes(_article: Article, asks: Sequence[Ask], evidence: Evidence) -> tuple[
     for _source, bench in evidence.files.get(results.KIND, ()):
         if not {routine, own} <= set(bench.ns):
             continue
-        rows: Rows = [
-            {"bytes": load.most, "at": effect.ratio, "low": effect.lo, "high": effect.hi}
-            for load in results.curve(bench, ("L1", "fixed", "aligned"))
-            if (effect := results.against(bench, routine, own, load)).ratio is not None
-        ]
+        rows: Rows = []
+        for load in results.curve(bench, ("L1", "fixed", "aligned")):
+            effect = results.against(bench, routine, own, load)
+            low, high = effect.ci or (None, None)
+            if effect.ratio is not None:
+                rows.append({"bytes": load.most, "at": effect.ratio, "low": low, "high": high})
         if len(rows) < 3:
             continue
         more = f"{plain.short(bench.cpu)}; below the dashed line the published routine is quicker"
