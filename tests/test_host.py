@@ -345,7 +345,7 @@ def test_a_run_is_finished_only_once_its_verdict_is_there(
         ran(options)
     (run,) = list_runs(options.runs)
     assert run.manifest().state == "running" and run.verdict() is None
-    assert [entry.state for entry in entries(options.runs)] == ["interrupted"]
+    assert [facts.state for _, facts in entries(options.runs)] == ["interrupted"]
     again, verdict = resume(run.path, experiment(), load(), options)
     assert again.manifest().state == "finished" and again.verdict() == verdict
     assert verdict.boots == {"running": 3}

@@ -166,7 +166,7 @@ def test_which_runs(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPa
         (Wanted(experiment="1___*"), []),
     ):
         assert [fact.name for fact in reversed(shared.listed(wanted))] == expected, wanted
-        assert [entry.name for entry in entries(tmp_path / "runs", wanted)] == expected, wanted
+        assert [run.name for run, _ in entries(tmp_path / "runs", wanted)] == expected, wanted
     assert shared.find(names[0]).name == names[0]
     with pytest.raises(UsageError, match="several runs match"):
         shared.find("nightly")
@@ -197,7 +197,7 @@ def test_a_run_on_several_machines_is_found_by_each(tmp_path: Path, shared: Shar
         ]
     for cpu, names in (("intel xeon", [run.name]), ("AMD EPYC", [run.name]), ("AMD", [])):
         assert [fact.name for fact in shared.listed(Wanted(cpu=cpu))] == names
-        assert [entry.name for entry in entries(tmp_path / "runs", Wanted(cpu=cpu))] == names
+        assert [run.name for run, _ in entries(tmp_path / "runs", Wanted(cpu=cpu))] == names
 
 
 def test_rows_are_what_the_folders_say(tmp_path: Path, shared: Shared) -> None:

@@ -33,7 +33,7 @@ def test_the_two_levels_are_told_apart() -> None:
     assert spreads is not None
     assert spreads.within == pytest.approx(0.02, rel=0.1)
     assert spreads.between == pytest.approx(0.004, rel=0.2)
-    assert spreads.of_value == pytest.approx(math.hypot(0.004, 0.02 * 1.023 / 50**0.5), rel=0.15)
+    assert spreads.of_group == pytest.approx(math.hypot(0.004, 0.02 * 1.023 / 50**0.5), rel=0.15)
     assert spreads.rounds == 50
     assert spread(groups[:3]) is None
     # Where tails are heavy: by 1.047 × MAD² ÷ rounds it was 0.0036.

@@ -397,7 +397,8 @@ def test_entries_are_what_the_folders_say(tmp_path: Path) -> None:
     second = add(tmp_path, "b", "2026-11-21T09:15:02+00:00")
     first = add(tmp_path, "a", "2026-11-21T09:15:01+00:00", "running")
     rows = entries(tmp_path)
-    assert [(each.path, each.experiment, each.state, each.answer) for each in rows] == [
+    listed = [(run.path, own.experiment, own.state, own.sentence) for run, own in rows]
+    assert listed == [
         (first, "a", "interrupted", ""),
         (second, "b", "finished", "Faster."),
     ]
@@ -408,16 +409,17 @@ def test_entries_are_what_the_folders_say(tmp_path: Path) -> None:
 def test_the_index_follows_changes(tmp_path: Path) -> None:
     path = add(tmp_path, "a", "2026-11-21T09:15:01+00:00", "running")
     with write_run(path) as writer:
-        assert [entry.state for entry in entries(tmp_path)] == ["running"]
+        assert [facts.state for _, facts in entries(tmp_path)] == ["running"]
         writer.save_manifest(
             writer.run.manifest().model_copy(update={"state": "failed", "stopped": "no disk"})
         )
-    assert [(entry.state, entry.answer) for entry in entries(tmp_path)] == [("failed", "no disk")]
+    ((_, facts),) = entries(tmp_path)
+    assert (facts.state, facts.sentence) == ("failed", "no disk")
     (path / "manifest.json").write_bytes(b"\xff{")
-    (result,) = entries(tmp_path)
-    assert result.state == "damaged" and "manifest.json" in result.answer
+    ((_, facts),) = entries(tmp_path)
+    assert facts.state == "damaged" and "manifest.json" in facts.sentence
     path.rename(tmp_path / "renamed")
-    assert [entry.name for entry in entries(tmp_path)] == ["renamed"]
+    assert [run.name for run, _ in entries(tmp_path)] == ["renamed"]
 
 
 @pytest.mark.slow
@@ -459,7 +461,7 @@ def test_a_folder_that_is_closed_to_this_person_hides_no_run(
         return look(path, **more)
 
     monkeypatch.setattr(os, "stat", closed)
-    assert [entry.experiment for entry in entries(tmp_path)] == ["a"]
+    assert [facts.experiment for _, facts in entries(tmp_path)] == ["a"]
 
 
 def test_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -414,13 +414,11 @@ def together(points: Sequence[Point], declared: Mapping[str, Option]) -> tuple[P
         choice = declared[option].choice if option in declared else ""
         own = choice or option
         by_choice[own] = [*by_choice.pop(own, ()), point]
-    return _numbered(points[0], *map(_one, by_choice.values()))
-
-
-def _one(points: Sequence[Point]) -> Point:
-    """Of the answers of one choice: the chosen one gives the title."""
-    chosen = next((point for point in points if point.adds.endswith("=y")), points[0])
-    return replace(chosen, adds="\n".join(point.adds for point in points))
+    joined = []
+    for answers in by_choice.values():  # the one that was chosen gives the title
+        chosen = next((point for point in answers if point.adds.endswith("=y")), answers[0])
+        joined.append(replace(chosen, adds="\n".join(point.adds for point in answers)))
+    return _numbered(points[0], *joined)
 
 
 def drawn_along(point: Point, before: str, after: str) -> tuple[str, ...]:

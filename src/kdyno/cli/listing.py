@@ -153,16 +153,15 @@ def _runs(runs: Path | None, wanted: Wanted) -> Rows:
         return {"run": name, "state": state, "where": where, "answer": answer}
 
     here = entries(runs_folder(runs), wanted)
-    rows = {(own.created, own.name): row(own.name, own.state, own.answer) for own in here}
+    rows = {(own.created, run.name): row(run.name, own.state, own.sentence) for run, own in here}
     shared = store() if runs is None else None
     for facts in shared.listed(wanted) if shared is not None else ():
         key = (facts.created, facts.name)
         if key in rows:
             rows[key]["where"] = "here and in the store"
         else:
-            answer = facts.answer if facts.judged else facts.reason
             state = "interrupted" if facts.state == "running" else facts.state
-            rows[key] = row(facts.name, state, answer, "in the store")
+            rows[key] = row(facts.name, state, facts.sentence, "in the store")
     ordered = [rows[key] for key in sorted(rows)] if shared is not None else [*rows.values()]
     return ordered[-wanted.limit :] if wanted.limit else ordered
 

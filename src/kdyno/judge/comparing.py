@@ -31,6 +31,7 @@ from kdyno.store.verdict import Effect, Flag, Verdict
 
 RULE = "runs-welch-holm/1"
 """See ``stats.verdict.RULE``; runs as samples, Welch's interval, Holm's correction."""
+CONFIDENCE, EQUIVALENT = 0.95, 0.01
 FEWEST_RUNS = 3
 """Runs of each kernel below which their spread is not known well enough for a verdict."""
 FEWEST_SCORES = 6
@@ -227,14 +228,7 @@ class _Arm:
         return [score for run in self.runs for score in run.scores_of(case)]
 
 
-def compare(
-    runs: Sequence[Run],
-    *,
-    common: bool = False,
-    variant: str | None = None,
-    confidence: float = 0.95,
-    equivalent: float = 0.01,
-) -> Verdict:
+def compare(runs: Sequence[Run], *, common: bool = False, variant: str | None = None) -> Verdict:
     """The first run's kernel is the baseline. UsageError for runs that cannot be compared."""
     if len({run.path.resolve() for run in runs}) < max(2, len(runs)):
         raise UsageError(
@@ -247,23 +241,23 @@ def compare(
     baseline, *others = arms
     refused = {arm.label: _why_no_verdict(baseline, arm) for arm in others}
 
-    def effect(arm: _Arm, case: CaseInfo, confidence: float) -> PairedEffect:
+    def effect(arm: _Arm, case: CaseInfo, confidence: float = CONFIDENCE) -> PairedEffect:
         if refused[arm.label]:
             return within_runs(baseline.scores(case), arm.scores(case), confidence)
         return between_runs(baseline.medians(case), arm.medians(case), confidence)
 
-    rows = [(arm, case, effect(arm, case, confidence)) for arm in others for case in cases]
+    rows = [(arm, case, effect(arm, case)) for arm in others for case in cases]
     tested = [None if refused[arm.label] else raw.p_value for arm, _, raw in rows]
-    levels = iter(step_levels([p for p in tested if p is not None], 1.0 - confidence))
+    levels = iter(step_levels([p for p in tested if p is not None], 1.0 - CONFIDENCE))
     effects = []
     for (arm, case, raw), p_value in zip(rows, tested, strict=True):
         corrected = None if p_value is None else effect(arm, case, 1.0 - next(levels))
-        effects.append(_effect(case, (baseline, arm), raw, corrected, equivalent))
+        effects.append(_effect(case, (baseline, arm), raw, corrected))
     return Verdict(
         experiment=" against ".join(arm.label for arm in reversed(arms)),
         baseline=baseline.label,
-        confidence=confidence,
-        equivalent=equivalent,
+        confidence=CONFIDENCE,
+        equivalent=EQUIVALENT,
         stopped="runs that were there already",
         boots={arm.label: sum(run.data.boots[run.variant] for run in arm.runs) for arm in arms},
         flags=tuple(_flags(arms, effects, refused, left_out)),
@@ -305,17 +299,13 @@ def _why_no_verdict(first: _Arm, second: _Arm) -> str:
 
 
 def _effect(
-    case: CaseInfo,
-    arms: tuple[_Arm, _Arm],
-    raw: PairedEffect,
-    corrected: PairedEffect | None,
-    equivalent: float,
+    case: CaseInfo, arms: tuple[_Arm, _Arm], raw: PairedEffect, corrected: PairedEffect | None
 ) -> Effect:
     """``corrected``: with the interval that Holm's correction gives it; None: no verdict."""
     ci = (corrected or raw).ci
     word, too_small = "inconclusive", False
     if corrected is not None:
-        word, too_small = word_of(ci, case.better, equivalent)
+        word, too_small = word_of(ci, case.better, EQUIVALENT)
     medians = [arm.medians(case) for arm in arms]
     lacking = [arm.label for arm, own in zip(arms, medians, strict=True) if not own]
     return Effect(

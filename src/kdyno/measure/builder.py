@@ -13,14 +13,7 @@ from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.cross import VARIANT, option_of
 from kdyno.experiment.model import ConfigFragment, Experiment, Variant
 from kdyno.kernels import cpu, scheduler
-from kdyno.kernels.build import (
-    Report,
-    build,
-    configure_all,
-    final_config,
-    localized,
-    silent,
-)
+from kdyno.kernels.build import Report, build, configure_all, final_config, localized, silent
 from kdyno.kernels.compiler import identify, refusal
 from kdyno.kernels.config import (
     LostOptions,

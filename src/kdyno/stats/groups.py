@@ -57,7 +57,7 @@ def errors_of(groups: Sequence[Floats]) -> Floats:
 
 def between(values: Floats, off: Floats) -> float:
     """Standard deviation of groups beyond what their own ``errors`` explain."""
-    return math.sqrt(max(0.0, _sd(values) ** 2 - float(np.median(off**2))))
+    return math.sqrt(max(0.0, float(_sds(values)) ** 2 - float(np.median(off**2))))
 
 
 def precisions(values: Floats, off: Floats) -> Floats:
@@ -95,7 +95,7 @@ class Spread:
     """Of one round within its group."""
     between: float
     """Of groups, beyond what their rounds explain: boots of one kernel do differ."""
-    of_value: float
+    of_group: float
     """Of a group's value, as it is: both together."""
     rounds: float
     """Mean number of rounds in a group."""
@@ -112,7 +112,7 @@ def spread(groups: Sequence[ArrayLike]) -> Spread | None:
     values, off = locations_of(arrays), _each(arrays, errors)
     within, error = (math.sqrt(np.median(own**2)) for own in (_each(arrays, _sds), off))
     count = float(np.mean([group.size for group in arrays]))
-    return Spread(within, between(values, off), _sd(values), count, error)
+    return Spread(within, between(values, off), float(_sds(values)), count, error)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,8 @@ def machine_spread(groups: Sequence[Sequence[Floats]]) -> float | None:
         middle = np.median(logs, axis=-1, keepdims=True)
         within.append(_sds((logs - middle).mean(axis=1)))
         levels.append(middle.mean(axis=(1, 2)))
-    return math.hypot(float(np.median(np.concatenate(within))), _sd(np.concatenate(levels)))
+    within_sd = float(np.median(np.concatenate(within)))
+    return math.hypot(within_sd, float(_sds(np.concatenate(levels))))
 
 
 @dataclass(frozen=True)
@@ -230,10 +231,6 @@ def best_rounds(spread: Spread, group_s: float, round_s: float) -> float:
     if spread.between == 0:
         return math.inf
     return math.sqrt(group_s / round_s * spread.rounds) * spread.error / spread.between
-
-
-def _sd(values: Floats) -> float:
-    return float(_sds(values))
 
 
 def _sds(values: Floats) -> Floats:

@@ -111,7 +111,7 @@ def judge(
     ``stopping.enough`` included (``Family`` gets 0.8 alpha), and so is the chance that any is
     called equivalent while it is not. ``equivalent`` is a fraction; its band is 1/(1+e) … 1+e, so
     it is the same from either side. An A/A copy is a yardstick, not a claim: leave it out."""
-    raw, tested, family = _effects(claims, 1.0 - alpha)
+    raw, tested, family = raw_effects(claims, 1.0 - alpha)
     limits: dict[int, Limits] = {}
     alike: dict[int, bool] = {}
     if family is not None:
@@ -124,15 +124,10 @@ def judge(
     ]
 
 
-def raw_effects(claims: Sequence[Claim], confidence: float) -> list[PairedEffect]:
-    """Each effect as if it were the only one, in the order given."""
-    return _effects(claims, confidence)[0]
-
-
-def _effects(
+def raw_effects(
     claims: Sequence[Claim], confidence: float
 ) -> tuple[list[PairedEffect], list[int], Family | None]:
-    """(raw effects, which of them are tested, these as a family)."""
+    """(each effect as if it were the only one, which of them are tested, these as a family)."""
     effects = [
         exact_effect(claim.differences)
         if claim.exact

@@ -12,7 +12,7 @@ import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,29 +28,13 @@ if TYPE_CHECKING:
 
 INDEX = ".index.sqlite"
 _PATIENCE_S = 2.0
-_IN_MEMORY = Path(":memory:")
-
-
-@dataclass(frozen=True)
-class ListedRun:
-    """One line of ``kdyno list runs``."""
-
-    name: str
-    path: Path
-    created: str
-    """UTC, ISO 8601."""
-    experiment: str
-    state: str
-    """running, finished, interrupted, failed, or damaged."""
-    answer: str
-    """The verdict's sentence, or why there is none."""
 
 
 class _Odd(Exception):
     """An index that this kdyno did not write."""
 
 
-def entries(runs: Path, wanted: Wanted | None = None) -> tuple[ListedRun, ...]:
+def entries(runs: Path, wanted: Wanted | None = None) -> tuple[tuple[Run, Facts], ...]:
     """All runs of a folder, or those wanted, oldest first. A running one whose writer is gone is
     interrupted."""
     listed = list_runs(runs)
@@ -67,7 +51,7 @@ def entries(runs: Path, wanted: Wanted | None = None) -> tuple[ListedRun, ...]:
         except (_Odd, SQLAlchemyError, sqlite3.Error, ValueError, TypeError, OverflowError):
             with suppress(OSError):
                 path.unlink()
-    return _through(_IN_MEMORY, listed, wanted)
+    return _through(Path(":memory:"), listed, wanted)
 
 
 class NoSuchRun(UsageError):
@@ -82,7 +66,7 @@ def resolve(text: str, runs: Path) -> Path:
         listed = entries(runs, Wanted(limit=1))
         if not listed:
             raise NoSuchRun(f"last: there is no run in {runs}; `kdyno run EXPERIMENT` makes one")
-        return listed[-1].path
+        return listed[-1][0].path
     if not text.strip() or "\0" in text:
         raise UsageError(f"{text!r}: names no run; `kdyno list runs` shows them")
     path = Path(text).expanduser()
@@ -117,7 +101,9 @@ def _checked(path: Path) -> Path:
     raise UsageError(f"{path}: is not a run (there is no {MANIFEST} in it)")
 
 
-def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[ListedRun, ...]:
+def _through(
+    path: Path, runs: tuple[Run, ...], wanted: Wanted | None
+) -> tuple[tuple[Run, Facts], ...]:
     """The list as an index has it that says what the folders say."""
     from sqlalchemy import delete, func, insert, inspect, select
 
@@ -160,9 +146,7 @@ def _through(path: Path, runs: tuple[Run, ...], wanted: Wanted | None) -> tuple[
         if facts.reason == ODD:
             raise _Odd
         run = by_name[facts.name]
-        answer = facts.answer if facts.judged else facts.reason
-        about = (facts.created, facts.experiment, run.state(facts.state), answer)
-        entries.append(ListedRun(run.name, run.path, *about))
+        entries.append((run, replace(facts, state=run.state(facts.state))))
     return tuple(entries)
 
 

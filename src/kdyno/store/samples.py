@@ -9,7 +9,7 @@ import re
 import statistics
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import log
 from typing import Annotated
@@ -207,6 +207,10 @@ def every_case(verdict: Verdict, manifest: Manifest | None) -> tuple[CaseInfo, .
 
 def scores_of(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Score]:
     """A row for each case of a variant that has a score; the baseline's copy has none."""
+    import numpy as np
+
+    from kdyno.stats.effect import ranked
+
     effects = {effect.key: effect for effect in verdict.effects}
     variants = (verdict.baseline, *verdict.boots, *samples.boots)
     places = {name: at for at, name in enumerate(dict.fromkeys(variants))}
@@ -221,15 +225,16 @@ def scores_of(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Sc
             own = list(samples.scores[*case.key, variant].values())
             judged = effects.get((*case.key, variant))
             ratio, ci = (judged.ratio, judged.ci) if judged else (None, None)
-            low, high = _interval(own)
+            # Of the level of the log scores, as between blocks.
+            _, ends, _ = ranked(np.log(own), CONFIDENCE)
             score = Score(
                 **case.about,
                 variant=variant,
                 work=case.work[:8],
                 boots=len(own),
                 value=_rounded(statistics.median(own)),
-                low=low,
-                high=high,
+                low=_rounded(math.exp(ends[0])) if ends else None,
+                high=_rounded(math.exp(ends[1])) if ends else None,
                 ratio=_rounded(ratio) if ratio else None,
                 ratio_low=_rounded(ci[0]) if ci else None,
                 ratio_high=_rounded(ci[1]) if ci else None,
@@ -237,17 +242,6 @@ def scores_of(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Sc
             )
             scores.append(score)
     return scores
-
-
-def _interval(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Hodges and Lehmann's interval of the level of the log scores, as between blocks."""
-    import numpy as np
-
-    from kdyno.stats.effect import ranked
-
-    _, ends, _ = ranked(np.log(values), CONFIDENCE)
-    low, high = (None, None) if ends is None else (_rounded(math.exp(end)) for end in ends)
-    return low, high
 
 
 def _rounded(value: float) -> float:

@@ -79,6 +79,11 @@ class Facts:
     files: _Whole = 0
     size_bytes: _Whole = 0
 
+    @property
+    def sentence(self) -> str:
+        """The verdict's, or why there is none."""
+        return self.answer if self.judged else self.reason
+
 
 @dataclass(frozen=True)
 class Kernel:
