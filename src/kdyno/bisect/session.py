@@ -710,10 +710,9 @@ def _step(state: State, search: Search, step: Span) -> Iterator[str]:
     else:
         yield f"  reverted  no figure: {check.why_not}"
     for counts in check.functions:
-        difference = counts.value - counts.baseline_value
-        if abs(difference) >= 0.5:
+        if abs(counts.more) >= 0.5:
             name = counts.function or f"{counts.functions} others"
-            yield f"  {difference:+9,.0f} instructions in {name}"
+            yield f"  {counts.more:+9,.0f} instructions in {name}"
     yield f"  where     kdyno profile {check.run}"
 
 

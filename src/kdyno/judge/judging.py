@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from statistics import median
 
@@ -472,28 +472,24 @@ def _by_stratum(ratios: Mapping[str, Floats], confidence: float) -> tuple[Stratu
 # Which functions a counted difference is in: the rows of two counted profiles, which add up.
 
 
-@dataclass(frozen=True)
-class InBoth:
-    """A function in two kernels: instructions per operation."""
-
-    where: str
-    function: str
-    before: float
-    after: float
-
-    @property
-    def more(self) -> float:
-        return self.after - self.before
-
-
-def differences(before: CaseCounts, after: CaseCounts) -> list[InBoth]:
+def differences(before: CaseCounts, after: CaseCounts) -> list[FunctionCounts]:
     """Every function of either, the largest difference first."""
-    old, new = before.functions, after.functions
-    rows = [
-        InBoth(*name, old.get(name, 0.0), new.get(name, 0.0))
-        for name in dict.fromkeys((*old, *new))
-    ]
-    return sorted(rows, key=lambda row: (-abs(row.more), -row.before, row.function))
+    rows = []
+    for where, name in dict.fromkeys((*before.functions, *after.functions)):
+        old, new = (own.functions.get((where, name), 0.0) for own in (before, after))
+        rows.append(FunctionCounts(where=where, function=name, baseline_value=old, value=new))
+    return sorted(rows, key=lambda row: (-abs(row.more), -row.baseline_value, row.function))
+
+
+def together(rows: Sequence[FunctionCounts], name: str = "") -> FunctionCounts:
+    """Functions as one row."""
+    return FunctionCounts(
+        where="others",
+        function=name,
+        baseline_value=sum(row.baseline_value for row in rows),
+        value=sum(row.value for row in rows),
+        functions=len(rows),
+    )
 
 
 def explained(verdict: Verdict, counted: Mapping[str, Counted]) -> Verdict:
@@ -508,14 +504,9 @@ def explained(verdict: Verdict, counted: Mapping[str, Counted]) -> Verdict:
         after = by_case.get(effect.key)
         if effect.unit == UNIT and before is not None and after is not None:
             rows = differences(before, after)
-            large = [row for row in rows if abs(row.more) >= NOTHING][:_FUNCTIONS_SHOWN]
-            named = [(row.where, row.function, row.before, row.after, 1) for row in large]
-            if rest := rows[len(large) :]:
-                sums = sum(row.before for row in rest), sum(row.after for row in rest)
-                named.append(("others", "", *sums, len(rest)))
-            keys = ("where", "function", "baseline_value", "value", "functions")
-            counts = [dict(zip(keys, row, strict=True)) for row in named]
-            functions = tuple(map(FunctionCounts.model_validate, counts))
-            effect = effect.model_copy(update={"functions": functions})
+            functions = [row for row in rows if abs(row.more) >= NOTHING][:_FUNCTIONS_SHOWN]
+            if rest := rows[len(functions) :]:
+                functions.append(together(rest))
+            effect = effect.model_copy(update={"functions": tuple(functions)})
         effects.append(effect)
     return verdict.model_copy(update={"effects": tuple(effects)})

@@ -124,7 +124,7 @@ def functions(verdict: Verdict) -> Grid | None:
     rows = [
         (effect, counts)
         for effect in verdict.effects
-        if any(abs(each.value - each.baseline_value) >= _NOTHING for each in effect.functions)
+        if any(abs(each.more) >= _NOTHING for each in effect.functions)
         for counts in effect.functions
     ]
 
@@ -140,12 +140,7 @@ def functions(verdict: Verdict) -> Grid | None:
         Column("function", function, "name"),
         Column("baseline", lambda row: row[1].baseline_value, "number", "{:,.3f}".format, worth=1),
         Column("value", lambda row: row[1].value, "number", "{:,.3f}".format, worth=1),
-        Column(
-            "difference",
-            lambda row: row[1].value - row[1].baseline_value,
-            "number",
-            figures.signed,
-        ),
+        Column("difference", lambda row: row[1].more, "number", figures.signed),
     ]
     return Grid(columns, rows, "Instructions by function", id="functions-table") if rows else None
 

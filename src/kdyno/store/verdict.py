@@ -106,6 +106,10 @@ class FunctionCounts(Frozen):
     functions: Annotated[int, Field(ge=1)] = 1
     """How many it stands for."""
 
+    @property
+    def more(self) -> float:
+        return self.value - self.baseline_value
+
 
 class Apart(Frozen):
     """One of the figures that a counted operation is made of: medians over boots."""

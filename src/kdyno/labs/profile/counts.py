@@ -16,7 +16,7 @@ from typing import Any
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
-from kdyno.judge.judging import NOTHING, InBoth, differences
+from kdyno.judge.judging import NOTHING, differences, together
 from kdyno.labs.profile.report import fold
 from kdyno.labs.profile.symbols import Symbols, symbols_of
 from kdyno.machines.emulator import COUNTS, FUNCTIONS
@@ -31,6 +31,7 @@ from kdyno.report.show import terminal
 from kdyno.report.show.grid import Column, Grid
 from kdyno.store.counts import DEEPEST, CaseCounts, Chain, Counted, Function, Where
 from kdyno.store.manifest import Manifest
+from kdyno.store.verdict import FunctionCounts
 from kdyno.suites.catalogue import Catalogue
 from kdyno.suites.protocol import Sample
 from kdyno.suites.score import steady
@@ -294,14 +295,15 @@ def parts(kernels: Sequence[Counted], top: int) -> Iterator[terminal.Part]:
         yield f"{compared(before, after)}, instructions of an operation"
         rows = differences(before, after)
         if alone:
-            rows.sort(key=lambda row: (-row.before, row.function))
+            rows.sort(key=lambda row: (-row.baseline_value, row.function))
         largest = [row for row in rows if abs(row.more) >= NOTHING][:top]
         listed = rows[: 2 * top] if alone else largest
         if rest := rows[len(listed) :]:
-            name = figures.count(len(rest), "other function")
-            sums = sum(row.before for row in rest), sum(row.after for row in rest)
-            listed.append(InBoth("", name, *sums))
-        listed.append(InBoth("", "sum", before.total, after.total))
+            listed.append(together(rest, figures.count(len(rest), "other function")))
+        sums = FunctionCounts(
+            where="others", function="sum", baseline_value=before.total, value=after.total
+        )
+        listed.append(sums)
         yield Grid(_ALONE if alone else _COLUMNS, listed)
         for more, chain in [] if alone else chains(before, after):
             yield f"  {figures.signed(more)} by {path(chain)}"
@@ -333,10 +335,10 @@ def path(chain: Chain) -> str:
 
 
 _COLUMNS = (
-    Column("where", lambda row: row.where),
+    Column("where", lambda row: "" if row.where == "others" else row.where),
     Column("function", lambda row: row.function, "name"),
-    Column("baseline", lambda row: row.before, "number", "{:,.3f}".format),
-    Column("variant", lambda row: row.after, "number", "{:,.3f}".format),
+    Column("baseline", lambda row: row.baseline_value, "number", "{:,.3f}".format),
+    Column("variant", lambda row: row.value, "number", "{:,.3f}".format),
     Column("difference", lambda row: row.more, "number", figures.signed),
 )
 _ALONE = (*_COLUMNS[:2], replace(_COLUMNS[2], head="instructions"))
