@@ -361,7 +361,6 @@ def _moved(effect: Effect) -> bool:
 
 
 def text(alarm: Alarm, watch: str) -> str:
-    """The alarm for people."""
     effect = text_of(Difference(alarm.ratio, alarm.low, alarm.high))
     lines = [f"{watch}: {alarm.name} is {alarm.word}: {effect}"]
     if alarm.commit:

@@ -102,7 +102,7 @@ def _measured(
     listener: Listener,
 ) -> str:
     """Why it stopped."""
-    engine = Engine(record.settings, place.jobs, label_of(union.run.path))
+    engine = Engine(record.settings, place.jobs, label_of(place.run))
     words = [record.file, *(["--ref", options.ref] if options.ref else [])]
     words += ["-j", str(options.jobs)] if options.jobs else []
     words += [] if sandbox.require() else ["--no-sandbox"]

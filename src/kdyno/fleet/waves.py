@@ -239,10 +239,6 @@ class Union:
                     self._places[f"{number}/{place}"] = boot.block
                 self._count(boot)
 
-    @property
-    def run(self) -> Run:
-        return self._writer.run
-
     def shard(self, number: int, folder: Path) -> Shard:
         """A shard of which this run may have boots."""
         return Shard(number, folder, names=set(self._names.get(number, ())))

@@ -22,7 +22,7 @@ from kdyno.judge.pairs import Judged, Pair, figures_of, pairs_of
 from kdyno.reading.mistakes import nearest, quoted
 from kdyno.stats import stopping
 from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, paired_effect
-from kdyno.stats.groups import Heterogeneity, heterogeneity
+from kdyno.stats.groups import heterogeneity
 from kdyno.stats.verdict import (
     RULE,
     Claim,
@@ -199,7 +199,6 @@ def _values(data: Samples, manifest: Manifest) -> tuple[CaseValue, ...]:
 
 
 def _usual(reasons: Counter[str] | None) -> str | None:
-    """The most common reason for a missing figure."""
     return reasons.most_common(1)[0][0] if reasons else None
 
 
@@ -430,23 +429,19 @@ def strata_of(data: Samples, manifest: Manifest, pairs: Sequence[Pair]) -> dict[
     }
     confidence = manifest.asked.confidence
     strata: dict[Key, Strata] = {}
-    tests: dict[Key, Heterogeneity] = {}
     for pair in pairs if len(set(data.machines.values())) > 1 else ():
         machines = _by(pair.block_log_ratios, data.machines)
         if len(machines) < 2:
             continue
         test = heterogeneity(list(machines.values()))
-        if test is not None:
-            tests[pair.key] = test
         by_model = _by(pair.block_log_ratios, models)
         strata[pair.key] = Strata(
             machines=_by_stratum(machines, confidence),
             cpu_models=_by_stratum(by_model, confidence) if len(by_model) > 1 else (),
-            p_value=test.p_value if test else None,
-            i_squared=test.i_squared if test else None,
+            **(vars(test) if test else {}),
         )
-    corrected = adjusted([test.p_value for test in tests.values()])
-    for key, p_value in zip(tests, corrected, strict=True):
+    p_values = {key: own.p_value for key, own in strata.items() if own.p_value is not None}
+    for key, p_value in zip(p_values, adjusted(list(p_values.values())), strict=True):
         differs = p_value <= (1.0 - confidence) * (1.0 + 1e-9)
         strata[key] = strata[key].model_copy(update={"differs": differs})
     return strata

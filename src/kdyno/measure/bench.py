@@ -130,16 +130,16 @@ def _name(case: Case) -> str:
     return f"{case.suite}/{case.name}"
 
 
-def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
+def info(case: Case, job: CaseJob) -> CaseInfo:
     """What the manifest says of a case, and of its work."""
     same = ("suite", "unit", "better", "scale", "control", "of")
     return CaseInfo(
         case=case.name,
         **{name: getattr(case, name) for name in same},
         levels=dict(case.levels),
-        seconds=job.seconds if job else None,
-        operations=job.operations if job else None,
-        work=work_digest(job.bench, job.operations, job.args) if job else "",
+        seconds=job.seconds,
+        operations=job.operations,
+        work=work_digest(job.bench, job.operations, job.args),
     )
 
 
@@ -368,7 +368,7 @@ def equip(
 
 
 def _lacking(
-    cases: Sequence[Case], programs: Path, tree: Path | None, root: Path | None = Path("/")
+    cases: Sequence[Case], programs: Path, tree: Path | None, root: Path | None
 ) -> dict[str, str]:
     """suite/case → why it cannot run on this machine. ToolError when not one can."""
     reasons: dict[str, str] = {}

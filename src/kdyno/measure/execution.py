@@ -91,7 +91,6 @@ class Options:
 
 
 def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
-    """Run ``experiment`` from its sources to its verdict."""
     notify = options.listener.notify
     kind = KINDS[experiment.machine.kind]
     sandbox.require()

@@ -20,9 +20,7 @@ _parse_image = deferred("kdyno.kernels.installed:parse")
 
 
 def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
-    """What this installation knows."""
     kernel = data_root() / "kernel"
-
     return Vocabulary(
         suites={name: tuple(case.name for case in suite.cases) for name, suite in suites.items()},
         settings={

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from kdyno.errors import ToolError
@@ -23,7 +23,7 @@ TEMPORARY = ".tmp-"
 """Prefix of what is being written. Readers skip it; the next writer removes it."""
 
 
-class Folder:
+class Folder(AbstractContextManager["Folder"]):
     """An open folder. ``path`` is for messages only; nothing is opened by it again."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -53,9 +53,6 @@ class Folder:
                 "chmod go-w; else take another folder"
             )
         return folder
-
-    def __enter__(self) -> Folder:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -15,7 +15,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -172,17 +172,14 @@ class Run:
         return "interrupted"
 
 
-class RunWriter:
-    """The one process that writes a run. A context manager: leaving it gives up the lock."""
+class RunWriter(AbstractContextManager["RunWriter"]):
+    """The one process that writes a run. Leaving it gives up the lock."""
 
     def __init__(self, folder: Folder, held: ExitStack) -> None:
         """``held``: the folder and its lock, which are the writer's from now on."""
         self.run, self._folder = Run(folder.path), folder
         self._boots = held.enter_context(folder.make_folder(BOOTS))
         self._held = held.pop_all()
-
-    def __enter__(self) -> RunWriter:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -360,7 +360,6 @@ class Verdict(Frozen):
 
     @property
     def outside(self) -> bool:
-        """Whether a boot of it was outside the sandbox."""
         return any(flag.kind == NO_SANDBOX for flag in self.flags)
 
     def effect_of(self, key: tuple[str, str, str]) -> Effect | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from hashlib import sha256
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -64,11 +63,6 @@ def location(address: str) -> str:
     host = parts.netloc.rpartition("@")[2]
     there = f" ({options['host']})" if not host and "host" in options else ""
     return f"postgresql://{host}{parts.path}{there}"
-
-
-def key(address: str) -> str:
-    """A short name for the store in the cache; nothing of the address can be read from it."""
-    return sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def sqlite_file(address: str) -> Path | None:

@@ -26,7 +26,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.reading.mistakes import meant
 from kdyno.store.boot import plain_name
 from kdyno.store.database import query, tables
-from kdyno.store.database.address import key, location, sqlite_file
+from kdyno.store.database.address import location, sqlite_file
 from kdyno.store.database.query import Wanted, engine_of, reading, writing
 from kdyno.store.database.tables import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES, Facts
 from kdyno.store.folder import TEMPORARY, Folder
@@ -130,7 +130,9 @@ class Shared:
         digests = (facts.digest, facts.identity)
         if plain_name(name, 255) != name or not all(map(str.isalnum, digests)):
             raise ToolError(f"{self.where}: {name!r} is no name of a run")
-        shelf = cache / "store" / key(self.address) / facts.identity[:32]
+        # A name that nothing of the address can be read from.
+        store = sha256(self.address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        shelf = cache / "store" / store / facts.identity[:32]
         place = shelf / facts.digest[:32] / name
         with whole.cache_errors(shelf, facts.size_bytes), whole.locked(shelf / ".lock"):
             if place.is_dir() and weighed(place) == (facts.files, facts.size_bytes):

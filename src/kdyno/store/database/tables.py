@@ -135,10 +135,9 @@ _TYPES: dict[Any, Any] = {
 }
 
 
-def _of_run(**more: Any) -> sa.Column[Any]:
-    return sa.Column(
-        "run", _KEY, sa.ForeignKey("runs.id", ondelete="CASCADE"), nullable=False, **more
-    )
+def _of_run() -> sa.Column[Any]:
+    key = sa.ForeignKey("runs.id", ondelete="CASCADE")
+    return sa.Column("run", _KEY, key, nullable=False, primary_key=True)
 
 
 def _columns(record: type, **required: dict[str, Any]) -> list[sa.Column[Any]]:
@@ -170,7 +169,7 @@ index both speak of the folder: its name, and a stamp of its files."""
 KERNELS = sa.Table(
     "kernels",
     METADATA,
-    _of_run(primary_key=True),
+    _of_run(),
     *_columns(Kernel, variant={"primary_key": True}),
     sa.Column("place", sa.Integer, nullable=False),
     sa.Index(None, "version"),
@@ -179,7 +178,7 @@ KERNELS = sa.Table(
 MACHINES = sa.Table(
     "machines",
     METADATA,
-    _of_run(primary_key=True),
+    _of_run(),
     sa.Column("place", sa.Integer, primary_key=True),
     *_columns(Machine),
     sa.Index(None, "cpu_model"),
@@ -188,7 +187,7 @@ MACHINES = sa.Table(
 SCORES = sa.Table(
     "scores",
     METADATA,
-    _of_run(primary_key=True),
+    _of_run(),
     sa.Column("place", sa.Integer, primary_key=True),
     *_columns(Score, suite={}, case={}, variant={}),
     sa.Index(None, "case"),
@@ -197,14 +196,14 @@ SCORES = sa.Table(
 SAMPLES = sa.Table(
     "samples",
     METADATA,
-    _of_run(primary_key=True),
+    _of_run(),
     *_columns(Series, **{key: {"primary_key": True} for key in ("suite", "case", "variant")}),
 )
 
 PARTS = sa.Table(
     "parts",
     METADATA,
-    _of_run(primary_key=True),
+    _of_run(),
     sa.Column("number", sa.Integer, primary_key=True),
     sa.Column("content", sa.LargeBinary, nullable=False),
 )
@@ -324,7 +323,6 @@ def facts_of(
 
 
 def kernels_of(run: Run, manifest: Manifest, verdict: Verdict | None) -> list[Kernel]:
-    """The baseline's first."""
     kernels = {}
     for variant in {manifest.baseline: 0, **(verdict.boots if verdict else manifest.images)}:
         image: dict[str, Any] = {}
