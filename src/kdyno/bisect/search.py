@@ -24,7 +24,6 @@ step, nothing and half of the step are both three standard errors away from it."
 _NEIGHBOUR_FAILS = 0.75
 """Chance that the neighbour of a point that does not build or boot fails too; it falls by this
 factor with each point between."""
-
 MOST_UNUSABLE = 16
 """Points of one range; with so many that have no figure the others are not tried."""
 

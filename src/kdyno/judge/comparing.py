@@ -168,12 +168,15 @@ def _refuse_different(
                 f"{kinds[1]!r}: their figures have nothing in common"
             )
         for what in dict.fromkeys((*first.machine, *other.machine)):
-            value = first.machine.get(what)
-            if not _same(value, other.machine.get(what)):
+            one, two = (run.machine.get(what) for run in (first, other))
+            same = one == two
+            if isinstance(one, float) and isinstance(two, float):
+                same = abs(one - two) <= MEMORY_TOLERANCE * max(one, two)
+            if not same:
                 raise UsageError(
                     f"{first.name} and {other.name} come from different machines: {what} is "
-                    f"{_quoted(value)} in the one and {_quoted(other.machine.get(what))} in the "
-                    "other. Kernels are compared on one machine"
+                    f"{_quoted(one)} in the one and {_quoted(two)} in the other. Kernels are "
+                    "compared on one machine"
                 )
     everything = list(dict.fromkeys(key for run in runs for key in run.cases))
     shared = [key for key in everything if all(key in run.cases for run in runs)]
@@ -196,12 +199,6 @@ def _alike(one: CaseInfo, other: CaseInfo) -> bool:
         return False
     # A machine that lacks a case never did its work, which is then not known of old runs.
     return one.work == other.work or not (one.work and other.work)
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) <= MEMORY_TOLERANCE * max(one, other)
-    return bool(one == other)
 
 
 def _quoted(value: Any) -> str:

@@ -99,12 +99,10 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
     kind.examine(experiment, metric_of(experiment).counted, options.cache)
     if short := too_short(experiment):
         notify(short)
-    recipes, built = Recipes({}, {}), Built({})
+    recipes, built = options.prepared or (Recipes({}, {}), Built({}))
     if kind.builds:
-        recipes = (
-            options.prepared[0]
-            if options.prepared
-            else check(
+        if options.prepared is None:
+            recipes = check(
                 experiment,
                 options.cache,
                 options.listener.fetching,
@@ -112,7 +110,6 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
                 new=True,
                 report=options.listener.building,
             )
-        )
         for note in recipes.notes:
             notify(note)
         for variant in experiment.variants:

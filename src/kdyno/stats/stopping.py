@@ -18,13 +18,10 @@ from .effect import FEWEST_BLOCKS, PairedEffect
 
 DEFAULT_MINIMUM = 10
 """Blocks before the first look, unless more are asked for or needed."""
-
 LOOK_EVERY = 2
 """Blocks from one look at the widths to the next."""
-
 SHARE_BEFORE = 0.8
 """Part of the blocks with which the widths must have been small enough already."""
-
 SHARE_FOR_VERDICTS = 0.8
 """Part of alpha that the verdicts of typical turns may spend; the looks at the widths have a tenth,
 and what summed times say otherwise another (``verdict.SHARE_FOR_TAILS``)."""

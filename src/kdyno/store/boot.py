@@ -23,8 +23,6 @@ CONSOLE_LIMIT_BYTES = 64 << 20
 _LINES_LIMIT = 10_000
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
-
-
 _Part = Annotated[float, Field(ge=0, le=1e18)]
 """Operations or nanoseconds: thirty years of them."""
 
