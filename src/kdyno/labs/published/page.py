@@ -328,11 +328,11 @@ def _sizes(_article: Article, asks: Sequence[Ask], evidence: Evidence) -> tuple[
         if not {routine, own} <= set(bench.ns):
             continue
         rows: Rows = []
-        for load in results.curve(bench, ("L1", "fixed", "aligned")):
-            effect = results.against(bench, routine, own, load)
+        for each in results.curve(bench, ("L1", "fixed", "aligned")):
+            effect = results.against(bench, routine, own, each)
             low, high = effect.ci or (None, None)
             if effect.ratio is not None:
-                rows.append({"bytes": load.most, "at": effect.ratio, "low": low, "high": high})
+                rows.append({"bytes": each.most, "at": effect.ratio, "low": low, "high": high})
         if len(rows) < 3:
             continue
         more = f"{plain.short(bench.cpu)}; below the dashed line the published routine is quicker"
