@@ -225,7 +225,7 @@ def scores_of(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Sc
             own = list(samples.scores[*case.key, variant].values())
             judged = effects.get((*case.key, variant))
             ratio, ci = (judged.ratio, judged.ci) if judged else (None, None)
-            # Of the level of the log scores, as between blocks.
+            # Hodges and Lehmann's interval of the level of the log scores, as between blocks.
             _, ends, _ = ranked(np.log(own), CONFIDENCE)
             score = Score(
                 **case.about,
