@@ -9,17 +9,20 @@ whatever else the machine does.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from benchmarks.figure import Figure, main, median_of, result_of, timed
+from benchmarks.figure import Figure, main, result_of
+from kdyno.experiment.loader import Overrides, apply
+from kdyno.labs.profile.counts import ready
 from kdyno.machines.emulator import COUNTS
-from kdyno.machines.process import Outcome
 from kdyno.measure import boot as booting
-from kdyno.measure.bench import Bench, bench_of, plan_of
-from kdyno.measure.builder import build_all, check
+from kdyno.measure.bench import Bench, plan_of
+from kdyno.measure.execution import Options
 from kdyno.paths import cache_root, data_root
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.subject import load
@@ -34,34 +37,29 @@ OF_PLACE = {"umask": "syscall", "pipe": "pipe", "file": "fscopy-1024"}
 def stock() -> Bench:
     """The baseline alone, with its kernel built."""
     experiment, suites = load(KNOWN)
-    variants = tuple(variant for variant in experiment.variants if variant.name == "stock")
-    experiment, cache = replace(experiment, variants=variants), cache_root()
-    images = build_all(experiment, check(experiment, cache, lambda *_: None), cache).images
-    return bench_of(experiment, suites, images, None, cache, lambda _text: None)
+    experiment = apply(Overrides(variants=("stock",)), experiment)
+    return ready(experiment, suites, Options(cache_root(), Path()))
 
 
-def booted(
+def boot_s(
     setup: Bench, cases: Mapping[str, int], left: tuple[tuple[str, Path], ...] = ()
-) -> Outcome:
-    """The baseline, once, with so many operations of each case; ``left``: as Plan's."""
+) -> float:
+    """CPU seconds of the baseline, booted once with so many operations of each case; ``left``: as
+    Plan's."""
     jobs = tuple(
         replace(job, seconds=None, operations=cases[job.case])
         for job in setup.jobs
         if job.case in cases
     )
     plan = plan_of(setup, setup.experiment.baseline, jobs)
-    outcome = booting.boot(setup, replace(plan, left=left))
-    assert outcome.host.status == "ok", outcome.host
-    return outcome
-
-
-def cpu_s(outcome: Outcome) -> float:
-    return (outcome.host.user_s or 0.0) + (outcome.host.sys_s or 0.0)
+    host = booting.boot(setup, replace(plan, left=left)).host
+    assert host.status == "ok", host
+    return (host.user_s or 0.0) + (host.sys_s or 0.0)
 
 
 def boot(_request: Any) -> Iterator[Figure]:
     setup = stock()
-    took_s = median_of(5, lambda: cpu_s(booted(setup, {})))
+    took_s = median(boot_s(setup, {}) for _ in range(5))
     yield Figure("boot to power-off, counted", took_s, "CPU s", 0.8, how="median of 5")
 
 
@@ -88,10 +86,10 @@ def suite(request: Any) -> Iterator[Figure]:
     text = text[:begin] + f"cases = {cases}" + text[text.index("\n", begin) :]
     file = request.folder / "suite.toml"
     file.write_text(text.replace("'", '"'), encoding="utf-8")
-    results: list[Any] = []
-    words = ("--variant", "pipe-41", "--exact-boots", "1")
-    took_s = timed(lambda: results.append(result_of("run", file, *words)))
-    effects, boots = results[0]["effects"], results[0]["boots"]["stock"]
+    began_s = time.monotonic()
+    result = result_of("run", file, "--variant", "pipe-41", "--exact-boots", "1")
+    took_s = time.monotonic() - began_s
+    effects, boots = result["effects"], result["boots"]["stock"]
     first = sum(effect["exact"] for effect in effects)
     how = f"{len(effects)} cases, {first} exact after one boot, {boots} boots of each kernel in all"
     yield Figure("unixbench's kernel cases, two kernels", took_s, "s", 90, how=how)
@@ -99,10 +97,8 @@ def suite(request: Any) -> Iterator[Figure]:
 
 def profiled(request: Any) -> Iterator[Figure]:
     setup, left = stock(), ((COUNTS, request.folder / COUNTS),)
-    ordinary_s, profiled_s = (
-        median_of(3, lambda own=own: cpu_s(booted(setup, WORK, own)))  # type: ignore[misc]
-        for own in ((), left)
-    )
+    ordinary_s = median(boot_s(setup, WORK) for _ in range(3))
+    profiled_s = median(boot_s(setup, WORK, left) for _ in range(3))
     how = f"{profiled_s:.2f} against {ordinary_s:.2f} CPU s of a boot with {', '.join(WORK)}"
     yield Figure("profiled boot ÷ ordinary boot", profiled_s / ordinary_s, "×", 3, how=how)
 

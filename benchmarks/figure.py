@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -94,17 +92,6 @@ def timed(work: Callable[[], object]) -> float:
     return time.monotonic() - start_s
 
 
-def median_of(count: int, work: Callable[[], float]) -> float:
-    return statistics.median(work() for _ in range(count))
-
-
-def kdyno(*words: object, **environment: str) -> float:
-    """Wall seconds of one command, which must end well; nothing of it is printed."""
-    command = [sys.executable, "-m", "kdyno", *map(str, words)]
-    variables = {**os.environ, **environment}
-    return timed(lambda: subprocess.run(command, env=variables, check=True, capture_output=True))
-
-
 def result_of(*words: object) -> Any:
     """What a command writes by --json; its progress goes where ours goes."""
     with tempfile.TemporaryDirectory(prefix="kdyno-bench-") as folder:
@@ -120,7 +107,8 @@ def run_of(experiment: Path | str, folder: Path, *words: object) -> Run:
     if isinstance(experiment, str):
         text, experiment = experiment, folder / "experiment.toml"
         experiment.write_text(text, encoding="utf-8")
-    kdyno("run", experiment, *words, "--runs", place)
+    command = [sys.executable, "-m", "kdyno", "run", experiment, *words, "--runs", place]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
     (run,) = list_runs(place)
     return run
 
