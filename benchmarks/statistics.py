@@ -35,6 +35,7 @@ EFFECTS = (0.005, 0.01, 0.02, 0.05)
 TURN_EFFECTS = (0.0025, 0.005, 0.01, 0.02)
 FOR_POWER = 500
 """Experiments whose power is simulated."""
+MOST_BLOCKS = 60
 CHUNK = 250
 """Experiments at a time: keeps the Walsh averages of 60 blocks below 40 MB."""
 
@@ -42,6 +43,8 @@ RECORDED = {
     "recorded: pipe, spawn, fscopy": ("pipe", "spawn", "fscopy1024"),
     "recorded: context1, syscall, dhry2reg": ("context1", "syscall", "dhry2reg"),
 }
+Kind = tuple[str, int, float]
+"""(noise, variants, precision) of a row."""
 
 
 @dataclass(frozen=True)
@@ -85,20 +88,21 @@ def recorded_logs(path: Path = NOISE) -> dict[str, NDArray[np.float64]]:
     return {case: values - np.median(values) for case, values in logs.items()}
 
 
-def sources() -> dict[str, synthetic.Draw]:
+def recorded(*cases: str) -> synthetic.Draw:
+    """These cases' recorded noise."""
     logs = recorded_logs()
-    resampled = {
-        name: synthetic.resampled(np.column_stack([logs[case] for case in cases]))
-        for name, cases in RECORDED.items()
-    }
+    return synthetic.resampled(np.column_stack([logs[case] for case in cases]))
+
+
+def sources() -> dict[str, synthetic.Draw]:
     return {
-        **resampled,
+        **{name: recorded(*cases) for name, cases in RECORDED.items()},
         "normal": synthetic.normal(),
         "heavy lower tail": synthetic.heavy_lower_tail(),
         "drift, lag-1 0.4": synthetic.drifting(),
         "two boot states": synthetic.two_states(),
-        "two states, ±2 %": synthetic.either_way(),
-        "rare and far off": synthetic.rare(),
+        "two states, ±2 %": synthetic.two_states(0.0014, 0.5, 0.02, synthetic.CASES),
+        "rare and far off": synthetic.two_states(0.002, 0.1, -0.08, synthetic.CASES),
     }
 
 
@@ -113,24 +117,24 @@ def stream(seed: int, *key: object) -> Generator:
     return np.random.default_rng([seed, *"/".join(map(str, key)).encode()])
 
 
-def kdyno_row(
-    name: str, draw: synthetic.Draw, variants: int, precision: float, experiments: int, seed: int
-) -> Row:
-    plan = simulate.Plan(variants=variants, precision=precision)
+def kdyno_row(kind: Kind, experiments: int, seed: int) -> Row:
+    name, variants, precision = kind
+    draw = sources()[name]
     shifts = [math.log1p(effect) for effect in EFFECTS]
     truth = math.log1p(0.02)
     rng = stream(seed, name, variants, precision)
     plain, with_effect = [], []
     for start in range(0, experiments, CHUNK):
         size = min(CHUNK, experiments - start)
-        ratios = simulate.differences(rng, draw, size, variants, plan.max_blocks)
+        ratios = simulate.differences(rng, draw, size, variants, MOST_BLOCKS)
         # Power needs fewer experiments than a promise of 5 %, and four times their work.
-        plain.append(simulate.measure(ratios, plan, shifts if start < FOR_POWER else ()))
+        plain.append(simulate.measure(ratios, precision, shifts if start < FOR_POWER else ()))
         if variants == 1:
             ratios = simulate.differences(
-                rng, draw, size, variants, plan.max_blocks, effect=truth, effect_sd=0.01
+                rng, draw, size, variants, MOST_BLOCKS, effect=truth, effect_sd=0.01
             )
-            with_effect.append(simulate.measure(ratios, plan, truth=truth).covered.mean(axis=1))
+            result = simulate.measure(ratios, precision, truth=truth)
+            with_effect.append(result.covered.mean(axis=1))
     covered = np.concatenate([each.covered for each in plain])
     with_power = [each.power for each in plain if len(each.power)]
     none = Estimate(math.nan, math.nan)
@@ -149,10 +153,11 @@ def kdyno_row(
 
 
 def other_cells(
-    name: str, draw: synthetic.Draw, boots_of_kdyno: int, experiments: int, seed: int
+    name: str, boots_of_kdyno: int, experiments: int, seed: int
 ) -> dict[str, list[str]]:
     """Other tools' rules on the same noise: of each, false alarms of an experiment and power at
     2 %, by three ways of booting: 3, then 3; as many as kdyno's; the same interleaved."""
+    draw = sources()[name]
     cells: dict[str, list[str]] = {rule.name: [] for rule in RULES}
     for boots, interleaved, setting in (
         (3, False, "3 boots, then 3 boots"),
@@ -183,15 +188,6 @@ def other_cells(
             power = estimate((signs[0.02] == 1).mean(axis=1))
             cells[rule.name] += [str(alarms), str(power)]
     return cells
-
-
-def kinds() -> list[tuple[str, int, float]]:
-    """(noise, variants, precision) of every row."""
-    return list(product(sources(), (1, 3), (0.01, 0.02)))
-
-
-def row_of(kind: tuple[str, int, float], experiments: int, seed: int) -> Row:
-    return kdyno_row(kind[0], sources()[kind[0]], *kind[1:], experiments, seed)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -242,7 +238,6 @@ def turn_cells(kind: tuple[int, str], experiments: int, seed: int) -> Sequence[s
 
     Three variants, two cases, groups of about 24 rounds until ±0.5 % or 24 of them.
     """
-    plan = simulate.Plan(variants=3, precision=0.005, max_blocks=24)
     shifts = [math.log1p(effect) for effect in TURN_EFFECTS]
     noise, way = NOISES[kind[0]], kind[1]
     rng = stream(seed, noise.name, way)
@@ -258,7 +253,7 @@ def turn_cells(kind: tuple[int, str], experiments: int, seed: int) -> Sequence[s
             )
         else:
             ratios = np.stack([boot_values(rng, noise, 24, 4, 24, 2) for _ in range(size)])
-        results.append(simulate.measure(ratios, plan, shifts, weights=weights))
+        results.append(simulate.measure(ratios, 0.005, shifts, weights=weights))
         lo, hi = Family(ratios, weights).raw(0.05)
         widths.append((hi - lo) / 2)
     shares = (
@@ -298,7 +293,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     request = parser.parse_args(arguments)
     count, seed = request.experiments, request.seed
     with ProcessPoolExecutor() as pool:
-        of_kind = pool.map(partial(row_of, experiments=count, seed=seed), kinds())
+        kinds = list(product(sources(), (1, 3), (0.01, 0.02)))
+        of_kind = pool.map(partial(kdyno_row, experiments=count, seed=seed), kinds)
         turning = list(product(range(len(NOISES)), ("turns", "boots")))
         of_turns = pool.map(partial(turn_cells, experiments=count // 4, seed=seed), turning)
         of_rare = pool.map(partial(rare.row, experiments=count // 4, seed=seed), rare.kinds())
@@ -308,11 +304,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{row.source}, {row.variants}, {row.precision}: done", file=sys.stderr)
         tables = [rule_table(rows), table(TURN_HEAD, of_turns), table(rare.HEAD, of_rare)]
     others = []
-    compared = list(sources().items())
-    for name, draw in (compared[0], compared[1], compared[4]):
+    names = list(sources())
+    for name in (names[0], names[1], names[4]):
         kind = (name, 1, 0.01)
         own = next(row for row in rows if (row.source, row.variants, row.precision) == kind)
-        others.append((own, other_cells(name, draw, round(own.blocks), count, seed)))
+        others.append((own, other_cells(name, round(own.blocks), count, seed)))
     tables.append(others_table(others))
     page = filled(PROSE.read_text(encoding="utf-8"), rows, tables, seed, count)
     if request.write:

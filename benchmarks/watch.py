@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.figure import Figure, main
-from benchmarks.simulation.synthetic import Draw, resampled
-from benchmarks.statistics import recorded_logs
+from benchmarks.simulation.synthetic import Draw
+from benchmarks.statistics import recorded
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import WITHIN, Difference, Measured, Search
 from kdyno.bisect.session import State, Step, Verification
@@ -184,11 +184,6 @@ class Replay:
     reference: str
 
 
-def noise() -> Draw:
-    logs = recorded_logs()
-    return resampled(np.column_stack([logs[name] for name in CASES]))
-
-
 def replay(
     steps: Mapping[int, float], commits: int, draw: Draw, seed: int, equivalent: float = 0.01
 ) -> Replay:
@@ -218,7 +213,7 @@ def replay(
 
 
 def replays(request: Any) -> Iterator[Figure]:
-    draw = noise()
+    draw = recorded(*CASES)
     rows = [replay(STEPS, COMMITS, draw, seed) for seed in range(request.count)]
     how = f"{len(rows)} replays"
     yield Figure("alarms false, worst replay", max(row.false for row in rows), "", 1, how=how)
@@ -228,7 +223,7 @@ def replays(request: Any) -> Iterator[Figure]:
 
 
 def years(request: Any) -> Iterator[Figure]:
-    draw, count = noise(), 2 * request.count
+    draw, count = recorded(*CASES), 2 * request.count
     for matters in (0.01, 0.0005):
         rows = [replay({}, NIGHTS, draw, 1000 + seed, matters) for seed in range(count)]
         false, second = (

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulation import searches
+from benchmarks.statistics import recorded
 from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import (
@@ -735,7 +736,7 @@ def test_what_is_prepared_is_neither_checked_nor_built_again(
 @pytest.mark.slow
 def test_other_tools_name_wrong_commits_where_this_one_does_not() -> None:
     def beside(effect: float, count: int) -> dict[str, searches.Row]:
-        draw = searches.recorded()
+        draw = recorded("pipe")
         return {
             tool: searches.simulate(tool, 64, effect, count, draw, 5) for tool in searches.TOOLS
         }
@@ -757,7 +758,7 @@ def test_other_tools_name_wrong_commits_where_this_one_does_not() -> None:
 )
 def test_what_is_no_single_step_names_none_on_recorded_noise(steps: dict[int, float]) -> None:
     levels = np.cumsum([steps.get(at, 0.0) for at in range(65)])
-    draw = searches.recorded()
+    draw = recorded("pipe")
     for seed in range(20):
         own = searches.Range(levels, draw, np.random.default_rng([seed, 28]))
         assert searches.kdyno(own) is None, seed

@@ -76,15 +76,14 @@ def test_prediction_follows_the_root_law() -> None:
 @pytest.mark.slow
 def test_simulator_and_real_functions_are_one_rule() -> None:
     rng = np.random.default_rng(5)
-    plan = simulate.Plan(variants=2, precision=0.01, max_blocks=30)
     logs = simulate.differences(rng, synthetic.heavy_lower_tail(), 25, 2, 30)
     shift = 0.02
-    outcome = simulate.measure(logs, plan, [shift])
+    outcome = simulate.measure(logs, 0.01, [shift])
     for index, experiment in enumerate(logs):
         for blocks in range(1, 31):
             raw = [effect_of_differences(each[:blocks]) for each in experiment]
             then = [effect_of_differences(each[: before(blocks)]) for each in experiment]
-            if enough(raw, blocks, plan.precision, earlier=then).enough:
+            if enough(raw, blocks, 0.01, earlier=then).enough:
                 break
         assert outcome.blocks[index] == blocks
         judged = judge([Claim(each[:blocks], "higher") for each in experiment])
@@ -104,11 +103,10 @@ def test_simulator_and_real_functions_are_one_rule() -> None:
 
 def test_a_constant_ratio_changes_neither_stop_nor_coverage() -> None:
     draw = synthetic.drifting()
-    plan = simulate.Plan(precision=0.01, max_blocks=40)
-    none = simulate.measure(simulate.differences(np.random.default_rng(1), draw, 200, 1, 40), plan)
+    none = simulate.measure(simulate.differences(np.random.default_rng(1), draw, 200, 1, 40), 0.01)
     some = simulate.measure(
         simulate.differences(np.random.default_rng(1), draw, 200, 1, 40, effect=0.03),
-        plan,
+        0.01,
         truth=0.03,
     )
     assert (none.blocks == some.blocks).all()
@@ -202,8 +200,7 @@ def test_promise() -> None:
     kinds = [(name, 1, 0.01) for name in command.sources() if name != "two boot states"]
     kinds += [(name, 1, 0.02) for name in command.sources()]
     kinds += [(name, 3, 0.02) for name in command.RECORDED]
-    draws = command.sources()
-    rows = [command.kdyno_row(n, draws[n], v, p, experiments, 20261121) for n, v, p in kinds]
+    rows = [command.kdyno_row(kind, experiments, 20261121) for kind in kinds]
     # A row whose true rate is exactly 5 % would be above this in one of twenty seeds.
     slack = 1.645 * math.sqrt(0.05 * 0.95 / experiments)
     for row in rows:
@@ -213,10 +210,7 @@ def test_promise() -> None:
         if not math.isnan(row.coverage_with_effect.value):
             assert row.coverage_with_effect.value >= 0.93, row
     # A row can be made again.
-    name, variants, precision = kinds[0]
-    again = [
-        command.kdyno_row(name, draws[name], variants, precision, 100, seed) for seed in (7, 7, 8)
-    ]
+    again = [command.kdyno_row(kinds[0], 100, seed) for seed in (7, 7, 8)]
     assert again[0] == again[1] != again[2]
     # Over all sources the promise is kept without any slack.
     assert np.mean([row.alarms_per_experiment.value for row in rows]) <= 0.05

@@ -20,7 +20,8 @@ import pytest
 from command_line import Kdyno, effect, kdyno
 
 from benchmarks.simulation.synthetic import normal
-from benchmarks.watch import COMMITS, NIGHTS, STEPS, noise, replay, watcher
+from benchmarks.statistics import recorded
+from benchmarks.watch import CASES, COMMITS, NIGHTS, STEPS, replay, watcher
 from kdyno import whole
 from kdyno.bisect.search import Difference, Measured, Span
 from kdyno.bisect.session import State, Step, Verification
@@ -40,7 +41,7 @@ __all__ = ["kdyno"]
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_three_steps_of_200_commits_are_told_once_and_one_is_undone(seed: int) -> None:
-    own = replay(STEPS, COMMITS, noise(), seed)
+    own = replay(STEPS, COMMITS, recorded(*CASES), seed)
     assert (own.false, own.twice, own.missed, own.unfixed) == (0, 0, 0, 0)
     assert own.reference == "171", "what is there by now"
 
@@ -48,7 +49,7 @@ def test_three_steps_of_200_commits_are_told_once_and_one_is_undone(seed: int) -
 @pytest.mark.slow
 def test_a_year_of_equal_kernels_has_no_alarm() -> None:
     """Though many of its nights look like one: however little matters."""
-    own = replay({}, NIGHTS, noise(), 7, equivalent=0.0005)
+    own = replay({}, NIGHTS, recorded(*CASES), 7, equivalent=0.0005)
     assert own.false == 0 and own.confirmations >= 3
 
 

@@ -25,8 +25,8 @@ from itertools import product
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.simulation.synthetic import Draw, resampled
-from benchmarks.statistics import recorded_logs
+from benchmarks.simulation.synthetic import Draw
+from benchmarks.statistics import recorded
 from kdyno.bisect.search import WITHIN, Difference, Measured, Search, Span, Unusable
 
 LENGTHS = (8, 64, 512, 4096)
@@ -178,16 +178,12 @@ def simulate(tool: str, commits: int, effect: float, searches: int, draw: Draw, 
     return Row(*np.mean(np.array(rows, dtype=float), axis=0))
 
 
-def recorded() -> Draw:
-    return resampled(recorded_logs()["pipe"][:, None])
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--searches", type=int, default=100)
     parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS)
     request = parser.parse_args()
-    draw = recorded()
+    draw = recorded("pipe")
     print(f"{request.searches} searches a row, on recorded noise")
     print("commits  effect  tool             wrong    none  builds   boots")
     for commits, effect, tool in product(request.lengths, EFFECTS, TOOLS):

@@ -15,7 +15,7 @@ from benchmarks.simulation.rules import Rule, Signs
 from benchmarks.simulation.synthetic import Draw
 from kdyno.stats.effect import Floats, bounds, walsh_averages
 from kdyno.stats.family import Family, Flags
-from kdyno.stats.stopping import DEFAULT_MINIMUM, before, family_alpha, is_look, minimum_blocks
+from kdyno.stats.stopping import before, family_alpha, is_look, minimum_blocks
 
 WITHIN_BOOT_SD = 0.005
 """Spread of repetitions within a boot (log scale) where a rule wants to see them."""
@@ -24,16 +24,10 @@ REPETITIONS = 10
 """Repetitions within a boot where a rule wants to see them."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One kind of experiment."""
-
-    variants: int = 1
-    precision: float = 0.005
-    max_blocks: int = 60
-    minimum: int = DEFAULT_MINIMUM
-    confidence: float = 0.95
-    equivalent: float = 0.01
+_CONFIDENCE = 0.95
+_ALPHA = 1.0 - _CONFIDENCE
+_EQUIVALENT = 0.01
+"""As a ratio − 1."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +75,13 @@ def differences(
 
 def measure(
     ratios: Floats,
-    plan: Plan,
+    precision: float,
     shifts: Sequence[float] = (),
     truth: float = 0.0,
     weights: Floats | None = None,
 ) -> Simulated:
-    """Stops and judges each experiment of ``differences`` by kdyno's rule.
+    """Stops and judges each experiment of ``differences`` by kdyno's rule: at the precision, or
+    with all of its blocks.
 
     ``shifts``: log ratios to add, after the fact, to one effect of each experiment (effect
     number i modulo m in experiment i). Adding a constant to all log ratios of an effect moves
@@ -94,29 +89,27 @@ def measure(
     again. ``weights``: of blocks, the same shape as ``ratios``.
     """
     experiments, effects, most = ratios.shape
-    alpha = 1.0 - plan.confidence
-    band, target = math.log1p(plan.equivalent), math.log1p(plan.precision)
+    target = math.log1p(precision)
     stopped = np.zeros(experiments, dtype=np.int64)
     covered, moved, same = (np.zeros((experiments, effects), dtype=np.bool_) for _ in range(3))
     result = np.zeros((len(shifts), experiments), dtype=np.bool_)
-    limit = min(plan.max_blocks, most)
     narrow: dict[int, Flags] = {}
 
     def small(n: int) -> Flags:
         """(E,) every width is small enough with so many blocks; of those that still go on."""
         if n not in narrow:
-            ends = bounds(walsh_averages(ratios[going, :, :n]), n, plan.confidence)
+            ends = bounds(walsh_averages(ratios[going, :, :n]), n, _CONFIDENCE)
             assert ends is not None
             narrow[n] = np.zeros(experiments, dtype=np.bool_)
             narrow[n][going] = ((ends[1] - ends[0]) / 2.0 <= target).all(axis=1)
         return narrow[n]
 
     going = np.ones(experiments, dtype=np.bool_)
-    minimum = minimum_blocks(plan.minimum)
-    for n in range(minimum, limit + 1):
-        if not going.any() or not (is_look(n, minimum) or n == limit):
+    minimum = minimum_blocks()
+    for n in range(minimum, most + 1):
+        if not going.any() or not (is_look(n, minimum) or n == most):
             continue
-        ends = going & ((small(n) & small(before(n))) | (n == limit))
+        ends = going & ((small(n) & small(before(n))) | (n == most))
         going &= ~ends
         who = np.flatnonzero(ends)
         if not len(who):
@@ -125,15 +118,15 @@ def measure(
         logs = ratios[who, :, :n]
         own = None if weights is None else weights[who, :, :n]
         family = Family(logs, own)
-        covered[who] = family.holds(truth, alpha)
-        moved[who] = family.rejected(family_alpha(alpha))
-        same[who] = family.equivalent(band, alpha)
+        covered[who] = family.holds(truth, _ALPHA)
+        moved[who] = family.rejected(family_alpha(_ALPHA))
+        same[who] = family.equivalent(math.log1p(_EQUIVALENT), _ALPHA)
         one = (np.arange(len(who)), who % effects)
         for index, shift in enumerate(shifts):
             shifted = logs.copy()
             shifted[one] += shift
             family = Family(shifted, own)
-            called = family.rejected(family_alpha(alpha))[one]
+            called = family.rejected(family_alpha(_ALPHA))[one]
             result[index, who] = called & (family.estimate[one] * shift > 0)
     return Simulated(stopped, covered, moved, result, same)
 

@@ -86,32 +86,15 @@ def drifting(
     return draw
 
 
-def two_states(sd: float = 0.008, share: float = 0.25, loss: float = 0.08) -> Draw:
-    """Boots that come up fast or, one in four, 8 % slower (memory layout settled at boot)."""
+def two_states(
+    sd: float = 0.008, share: float = 0.25, apart: float = -0.08, cases: int = 1
+) -> Draw:
+    """Boots of which a share is in another state, that far from the first: in all cases at once, as
+    where the layout of memory is settled at boot, or with CASES in each by itself. Of few that are
+    far off, or of many at even chances, blocks that agree by chance look narrow."""
 
     def draw(rng: Generator, experiments: int, boots: int) -> Floats:
-        slow = rng.random((experiments, boots, 1)) < share
-        return np.asarray(sd * _boots(rng, experiments, boots) - loss * slow, dtype=np.float64)
-
-    return draw
-
-
-def either_way(sd: float = 0.0014, apart: float = 0.02) -> Draw:
-    """Boots in one of two states, ``apart`` from each other, at even chances in every case: what
-    differs is mostly nothing or all of it, and blocks that agree by chance look narrow."""
-
-    def draw(rng: Generator, experiments: int, boots: int) -> Floats:
-        state = rng.random((experiments, boots, CASES)) < 0.5
+        state = rng.random((experiments, boots, cases)) < share
         return np.asarray(sd * _boots(rng, experiments, boots) + apart * state, dtype=np.float64)
-
-    return draw
-
-
-def rare(sd: float = 0.002, share: float = 0.1, loss: float = 0.08) -> Draw:
-    """Quiet boots, of which one in ten is 8 % slower in one case."""
-
-    def draw(rng: Generator, experiments: int, boots: int) -> Floats:
-        slow = rng.random((experiments, boots, CASES)) < share
-        return np.asarray(sd * _boots(rng, experiments, boots) - loss * slow, dtype=np.float64)
 
     return draw
