@@ -16,9 +16,11 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kdyno.labs.profile.record import FOLDER, FunctionTime, Profile, stored_profiles, to_json
 from kdyno.labs.published.answers import OTHERS, SURVEY
@@ -34,16 +36,16 @@ FUNCTIONS = 8
 """Of a profile, by name; the others are one."""
 
 
-def shortened(profile: Profile, keep: Sequence[tuple[str, str]]) -> Profile:
+def shortened(profile: Profile, keep: Collection[tuple[str, str]]) -> Profile:
     """Without stacks, and with all functions that are not kept as one for each place."""
     boots = []
     for boot in profile.boots:
-        names = [(function.where, function.function) for function in boot.functions]
-        rows = zip(names, boot.functions, strict=True)
-        kept = [function for name, function in rows if name in keep]
-        others = {function.where: 0.0 for function in boot.functions if function not in kept}
+        kept = []
+        others: defaultdict[Any, float] = defaultdict(float)
         for function in boot.functions:
-            if function not in kept:
+            if (function.where, function.function) in keep:
+                kept.append(function)
+            else:
                 others[function.where] += function.seconds
         kept += [FunctionTime(where, OTHERS, seconds) for where, seconds in others.items()]
         boots.append(replace(boot, functions=tuple(kept)))
@@ -69,7 +71,7 @@ def keep_run(run: Run, place: Path = PLACE, part: str = "") -> Path:
     keep = {name for profile in profiles.values() for name in profile.names[:FUNCTIONS]}
     for variant, profile in profiles.items():
         (folder / FOLDER).mkdir(exist_ok=True)
-        short = to_json(shortened(profile, tuple(keep)))
+        short = to_json(shortened(profile, keep))
         (folder / FOLDER / f"{plain_name(variant)}.json").write_text(short, encoding="utf-8")
     return folder
 

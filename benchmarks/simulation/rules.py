@@ -17,14 +17,12 @@ from scipy.special import stdtrit
 from kdyno.stats.effect import Floats
 
 Signs = NDArray[np.int64]
-Decide = Callable[[Floats, Floats], Signs]
 
 
 @dataclass(frozen=True)
 class Rule:
     name: str
-    source: str
-    decide: Decide
+    decide: Callable[[Floats, Floats], Signs]
     all_repetitions: bool = False
     """The rule is given every repetition within every boot instead of one score per boot."""
 
@@ -82,15 +80,11 @@ def welch_t(first: Floats, second: Floats) -> Signs:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("larger mean wins", "published comparisons that print a mean of three", means_compared),
-    Rule("means ±1 % apart", "regression gates with a fixed threshold", beyond_one_per_cent),
-    Rule("ranges do not overlap", "comparisons by minimum, median and maximum", ranges_apart),
-    Rule("1.96 × (σa + σb)", "suites that compare error bars", two_sigma_bars_apart),
-    Rule("Student's t on boots", "FreeBSD's ministat", student_t),
-    Rule(
-        "Welch's t on all repetitions",
-        "repetitions taken for replicates: pseudo-replication",
-        welch_t,
-        all_repetitions=True,
-    ),
+    Rule("larger mean wins", means_compared),
+    Rule("means ±1 % apart", beyond_one_per_cent),
+    Rule("ranges do not overlap", ranges_apart),
+    Rule("1.96 × (σa + σb)", two_sigma_bars_apart),
+    Rule("Student's t on boots", student_t),
+    Rule("Welch's t on all repetitions", welch_t, all_repetitions=True),
 )
+"""Whose they are: docs/research/statistics.md."""
