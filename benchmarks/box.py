@@ -19,7 +19,6 @@ from typing import Any
 
 from benchmarks.figure import Figure, boots_of, main, run_of
 from kdyno.paths import cache_root, data_root
-from kdyno.store.boot import BootRecord
 
 sys.path.insert(0, str(data_root() / "tests" / "box"))
 import bed
@@ -56,12 +55,6 @@ def reboot_s(box: bed.Bed) -> float:
     return time.monotonic() - begin_s
 
 
-def kexec_to_records_s(boot: BootRecord) -> float:
-    before_s = boot.host.before["before_kexec_s"]
-    assert boot.host.wall_s is not None and isinstance(before_s, float)
-    return boot.host.wall_s - before_s
-
-
 def kexec(request: Any) -> Iterator[Figure]:
     own_s, kexec_s = list[float](), list[float]()
     with bed.running(cache_root(), request.folder) as box:
@@ -70,8 +63,10 @@ def kexec(request: Any) -> Iterator[Figure]:
         text = EXPERIMENT.format(folder=box.disk.folder)
         while len(own_s) < request.boots:
             boots = boots_of(run_of(text, request.folder, "--max-minutes", "0.05"))
-            assert all(boot.ok for boot in boots), [boot.host for boot in boots]
-            kexec_s += [kexec_to_records_s(boot) for boot in boots]
+            hosts = [boot.host for boot in boots]
+            assert all(boot.ok for boot in boots), hosts
+            # From the order for kexec to the last record.
+            kexec_s += [host.wall_s - host.before["before_kexec_s"] for host in hosts]
             own_s += [reboot_s(box), reboot_s(box)]
     ranges = " and ".join(f"{min(each):.0f} … {max(each):.0f}" for each in (kexec_s, own_s))
     own, ours = median(own_s), median(kexec_s)

@@ -96,12 +96,12 @@ def apt_options(dump: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def carry(into: Path, paths: Iterable[Path]) -> None:
-    """Copies of files and folders at the same places below ``into``."""
+def carry(into: Path, paths: Iterable[Path], top: Path = Path("/")) -> None:
+    """Copies of files and folders below ``top`` at the same places below ``into``."""
     for path in paths:
         if not path.exists():
             continue
-        place = into / path.relative_to("/")
+        place = into / path.relative_to(top)
         place.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             shutil.copytree(path, place, dirs_exist_ok=True)
@@ -143,11 +143,7 @@ def make_root(folder: Path) -> float:
     (folder / "carry/etc/apt/apt.conf.d/90machine").write_text(options)
     (folder / "carry").chmod(0o700)
     (folder / "home").mkdir(mode=0o700)
-    for file in (Path.home() / name for name in HOME_FILES):
-        if file.is_file():
-            place = folder / "home" / file.relative_to(Path.home())
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, place)
+    carry(folder / "home", [Path.home() / name for name in HOME_FILES], Path.home())
     (folder / "apt.conf").write_text(options)
     # What it unpacks is below the folder too; apt's own user must be able to get there.
     folder.chmod(0o711)

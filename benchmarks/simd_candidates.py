@@ -14,26 +14,16 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from kdyno.kernels import cpu
+from kdyno.labs.published.answers import FORMS, Form, Forms
 from kdyno.paths import data_root
 
 FOLDER = data_root() / "kernel" / "simd"
 SIZES = (64, 256, 1024, 4096, 65536)
 BEGIN, END = "<!-- candidates -->\n", "<!-- end of candidates -->\n"
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Median CPU nanoseconds of one call over ``bytes``, all in the nearest cache that holds it."""
-
-    candidate: str
-    form: str
-    bytes: int
-    ns: float
 
 
 def build(folder: Path) -> Path:
@@ -44,18 +34,19 @@ def build(folder: Path) -> Path:
     return program
 
 
-def measure(program: Path, sizes: tuple[int, ...] = SIZES) -> list[Timing]:
-    """Every form that this CPU can run."""
+def measure(program: Path, sizes: tuple[int, ...] = SIZES) -> list[Form]:
+    """Every form that this CPU can run: median CPU time of a call, all in the nearest cache that
+    holds it."""
     words = [str(program), ",".join(sorted(cpu.flags())), ",".join(map(str, sizes))]
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
     timings = []
     for line in done.stdout.splitlines():
         candidate, form, size, ns = line.split("\t")
-        timings.append(Timing(candidate, form, int(size), float(ns)))
+        timings.append(Form(candidate=candidate, form=form, bytes=int(size), ns=float(ns)))
     return timings
 
 
-def table(timings: list[Timing]) -> str:
+def table(timings: list[Form]) -> str:
     """ns a call; in brackets how many times as fast as the quickest scalar form."""
     sizes = sorted({timing.bytes for timing in timings})
     ns = {(timing.candidate, timing.form, timing.bytes): timing.ns for timing in timings}
@@ -77,16 +68,12 @@ def table(timings: list[Timing]) -> str:
     return "\n".join([*lines, "", f"ns a call, {model or 'CPU unknown'}, GCC -O2.", ""])
 
 
-def as_json(timings: list[Timing]) -> str:
+def as_json(timings: list[Form]) -> str:
     """What `kdyno lab published` reads: when and where, and every timing."""
-    value = {
-        "schema": 1,
-        "kind": "simd-forms",
-        "cpu": cpu.this_cpu().model or "an unknown CPU",
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "forms": [asdict(timing) for timing in timings],
-    }
-    return json.dumps(value, indent=1) + "\n"
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    model = cpu.this_cpu().model or "an unknown CPU"
+    forms = Forms(cpu=model, created=created, forms=timings)
+    return json.dumps({"schema": 1, "kind": FORMS, **forms.model_dump()}, indent=1) + "\n"
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ from kdyno.errors import UsageError
 from kdyno.labs.memcpy.results import to_json as bench_to_json
 from kdyno.labs.profile.record import to_json as profile_to_json
 from kdyno.labs.published import article as articles
-from kdyno.labs.published.answers import Evidence, OfRun, Row, Source, answer, collect, kept
+from kdyno.labs.published.answers import Evidence, Form, OfRun, Row, Source, answer, collect, kept
 from kdyno.labs.published.article import (
     NO_SPREAD,
     Ask,
@@ -385,9 +385,9 @@ def survey() -> dict[str, object]:
 
 def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
     forms = [
-        simd_candidates.Timing("crc32c", "scalar, tables", 64, 100.0),
-        simd_candidates.Timing("crc32c", "scalar, slow", 64, 400.0),
-        simd_candidates.Timing("crc32c", "crc32 instruction", 64, 20.0),
+        Form(candidate="crc32c", form="scalar, tables", bytes=64, ns=100.0),
+        Form(candidate="crc32c", form="scalar, slow", bytes=64, ns=400.0),
+        Form(candidate="crc32c", form="crc32 instruction", bytes=64, ns=20.0),
     ]
     texts = {
         "forms": simd_candidates.as_json(forms),

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks import simd_candidates as bench
 from kdyno.kernels import cpu
+from kdyno.labs.published.answers import Form
 
 PRINTS = """\
 #include "candidate.h"
@@ -125,9 +126,9 @@ def test_a_size_that_is_none_is_refused(program: Path) -> None:
 
 def test_the_table_compares_with_the_quickest_scalar_form() -> None:
     timings = [
-        bench.Timing("crc", "scalar, slow", 64, 400.0),
-        bench.Timing("crc", "scalar, tables", 64, 100.0),
-        bench.Timing("crc", "instruction", 64, 12.5),
+        Form(candidate="crc", form="scalar, slow", bytes=64, ns=400.0),
+        Form(candidate="crc", form="scalar, tables", bytes=64, ns=100.0),
+        Form(candidate="crc", form="instruction", bytes=64, ns=12.5),
     ]
     assert "| crc | instruction | 12.5 (8.0 ×) |" in bench.table(timings)
     assert "| crc | scalar, tables | 100 |" in bench.table(timings)
