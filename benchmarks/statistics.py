@@ -76,10 +76,10 @@ class Row:
     power: tuple[Estimate, ...]
 
 
-def recorded_logs(path: Path = NOISE) -> dict[str, NDArray[np.float64]]:
+def recorded_logs() -> dict[str, NDArray[np.float64]]:
     """Centred log scores of each recorded case in order of boots."""
     scores: dict[str, dict[int, float]] = {}
-    with path.open(encoding="utf-8", newline="") as lines:
+    with NOISE.open(encoding="utf-8", newline="") as lines:
         for record in csv.DictReader(lines):
             if record["case"] != "steal_ticks":
                 boots = scores.setdefault(record["case"], {})

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from kdyno.judge.pairs import undisturbed
 from kdyno.measure.turns import TURN_S, orders
+from kdyno.stats.effect import Floats
 from kdyno.stats.groups import errors_of, locations_of
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

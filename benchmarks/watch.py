@@ -45,12 +45,11 @@ UNDONE = (41, 130)
 class Simulated(Watcher):
     """A watcher of commits 0, 1, 2, … in a row."""
 
-    levels: Sequence[float] = ()
+    levels: Sequence[float]
     """Of each commit in the first case, as log scores."""
-    draw: Draw | None = None
-    random: np.random.Generator = field(default_factory=np.random.default_rng)
+    draw: Draw
+    random: np.random.Generator
     confirmations: int = 0
-    searches: int = 0
     _logs: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
     def save(self, **changes: object) -> None:
@@ -70,7 +69,6 @@ class Simulated(Watcher):
     ) -> tuple[Run, Verdict]:
         self.confirmations += bool(name)
         blocks = BLOCKS if precision is None else 2 * BLOCKS
-        assert self.draw is not None
         # In a block one boot after the other, in random order.
         boots = self.draw(self.random, 1, blocks * len(commits))[0]
         boots = boots.reshape(blocks, len(commits), len(CASES))
@@ -80,12 +78,9 @@ class Simulated(Watcher):
             boots[:, at, 0] += self.levels[int(commit)]
             for place, case in enumerate(CASES):
                 self._logs[variant, case] = boots[:, at, place]
-        return Run(Path(f"run{name}")), self._verdict(REFERENCE, TIP)
+        return Run(Path(f"run{name}")), self.judged(REFERENCE, TIP)
 
-    def judged(self, _run: Run, against: str, variant: str) -> Verdict:
-        return self._verdict(against, variant)
-
-    def _verdict(self, against: str, variant: str) -> Verdict:
+    def judged(self, against: str, variant: str) -> Verdict:
         logs = [self._logs[variant, case] - self._logs[against, case] for case in CASES]
         effects = []
         equivalent = self.file.experiment.measure.equivalent
@@ -98,10 +93,6 @@ class Simulated(Watcher):
             row |= {"equivalent_too": own.equivalent_too, "p_value": own.effect.p_value}
             effects.append(Effect.model_validate(row))
         return Verdict(experiment="x", baseline=against, boots={}, effects=tuple(effects))
-
-    def _search(self, alarm: Alarm) -> None:
-        self.searches += 1
-        super()._search(alarm)
 
     def _range(self, alarm: Alarm) -> Range:
         numbers = range(int(alarm.good), int(alarm.bad) + 1)
@@ -135,8 +126,7 @@ class Simulated(Watcher):
                 halves = difference(at, low), difference(high, at), difference(high, low)
                 state = replace(state, steps=(*state.steps, Step(at, Measured(*halves))))
                 continue
-            verified = {(row.low, row.high) for row in state.verified}
-            left = [step for step in search.steps if (step.low, step.high) not in verified]
+            left = [step for step in search.steps if state.verification(step) is None]
             if not left:
                 return state
             size = difference(left[0].high, left[0].low)
@@ -161,7 +151,7 @@ def watcher(
         search=lambda place, state: own.searched(place, state),
         tell=lambda _text: None,
         date="2026-01-01T00:00:00Z",
-        within=lambda run, against, variant: own.judged(run, against, variant),
+        within=lambda _run, against, variant: own.judged(against, variant),
         levels=levels,
         draw=draw,
         random=np.random.default_rng(seed),

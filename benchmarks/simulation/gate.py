@@ -10,7 +10,6 @@ leaves.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,14 +69,10 @@ def branch(share: float, changes: int, branches: int, seed: int) -> tuple[Gate, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Simulate gates over branches; in per cent.")
-    parser.add_argument("--branches", type=int, default=200)
-    parser.add_argument("--changes", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=20261123)
-    request = parser.parse_args()
+    """In per cent, over 200 branches of 300 changes."""
     print("| slow changes | gate | fast ones stopped | false among stopped | slow ones stopped |")
     for share in (0.0, 0.02, 0.1, 0.3):
-        gates = branch(share, request.changes, request.branches, request.seed)
+        gates = branch(share, 300, 200, 20261123)
         for name, gate in zip(("one run", "--confirm", "and --history"), gates, strict=True):
             cells = (f"{100 * share:.2f}" for share in vars(gate).values())
             print(f"| {100 * share:g} | {name} | {' | '.join(cells)} |", flush=True)
