@@ -123,16 +123,6 @@ def outside(words: list[str]) -> subprocess.Popen[bytes]:
     )
 
 
-def keep(folder: Path, name: str, case: Case) -> Path:
-    """The case as a file of its own; a file that is there already stays."""
-    text = json.dumps(case, indent=1) + "\n"
-    file = folder / f"{name}-{sha256(text.encode()).hexdigest()[:10]}.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not file.exists():
-        file.write_text(text, encoding="utf-8")
-    return file
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.fuzz",
@@ -161,7 +151,12 @@ def main() -> int:
                 continue
             number += 1
             print(f"\n{record['where']} ({record['again']})\n{record['text']}", end="")
-            print(f"kept: {keep(request.keep, record['name'], record['case'])}", flush=True)
+            text = json.dumps(record["case"], indent=1) + "\n"
+            digest = sha256(text.encode()).hexdigest()[:10]
+            file = request.keep / f"{record['name']}-{digest}.json"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            print(f"kept: {file}", flush=True)
     print(f"{number} findings")
     return 1 if number or child.returncode else 0
 

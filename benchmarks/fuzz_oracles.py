@@ -31,6 +31,7 @@ STATUSES = (0, 1, 2, 10, 11)
 LONGEST_S = 60
 """CPU time of a verb."""
 _LOOK_S, _LOOKS, _IDLE_S = 3, 5, 0.05
+# What moves a cursor or reverses the writing.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _FORMULA = re.compile(r"[=@]|[+-](?![\d.])")
 _ESCAPED = re.compile(r"\\[!-/:-@\[-`{-~]")
@@ -130,8 +131,13 @@ def play_verb(words: Sequence[str], names: Mapping[str, str], place: Place) -> N
     status, text, errors = call(
         [names.get(word, word.replace("OUT.", f"{out}.")) for word in words]
     )
-    check_screen(status, text + errors)
-    if CANARY.decode().strip() in text + errors:
+    screen = text + errors
+    if status not in STATUSES:
+        raise Finding(f"status {status}: {screen[-2000:]}")
+    if unsafe := _UNSAFE.search(screen):
+        at = unsafe.start()
+        raise Finding(f"on the screen: {screen[max(0, at - 60) : at + 60]!r}")
+    if CANARY.decode().strip() in screen:
         raise Finding(f"read through a link: {text[-2000:]}")
     if status == 0 and "-f" in words and "-o" not in words:
         check_written(_SUFFIXES.get(words[words.index("-f") + 1], ""), text.encode())
@@ -140,15 +146,6 @@ def play_verb(words: Sequence[str], names: Mapping[str, str], place: Place) -> N
     for path in (*place.folder.glob("OUT.*"), *out.rglob("*")):
         if path.is_file():
             check_written(path.name, path.read_bytes())
-
-
-def check_screen(status: int, text: str) -> None:
-    """A documented status, and no character that moves a cursor or reverses the writing."""
-    if status not in STATUSES:
-        raise Finding(f"status {status}: {text[-2000:]}")
-    if unsafe := _UNSAFE.search(text):
-        at = unsafe.start()
-        raise Finding(f"on the screen: {text[max(0, at - 60) : at + 60]!r}")
 
 
 class _Page(HTMLParser):

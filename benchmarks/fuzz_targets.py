@@ -156,9 +156,7 @@ def _verbs(rng: random.Random, verbs: Sequence[tuple[int, str]], count: int) -> 
 
 def run(rng: random.Random, place: Place) -> Case:
     name = rng.choice(list(place.runs))
-    changes: list[list[str]] = []
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        changes += _one_change(rng, place.runs[name])
+    changes = _changes(rng, place.runs[name])
     case = {"target": "run", "run": name, "changes": changes, "verbs": _verbs(rng, RUN_VERBS, 7)}
     case["drawn"] = rng.random() < 0.1
     return {**case, "called": rng.choice(NAMES)} if rng.random() < 0.1 else case
@@ -185,6 +183,11 @@ def _weight(kind: str, top: Path) -> int:
     contents = ((path, path.read_bytes()) for path in _kinds(top)[kind])
     firsts = (data.split(b"\n")[0] if path.suffix == ".jsonl" else data for path, data in contents)
     return min(60, max(4, *map(places_of, firsts)))
+
+
+def _changes(rng: random.Random, top: Path) -> list[list[str]]:
+    count = rng.choice((1, 1, 2, 3))
+    return [change for _ in range(count) for change in _one_change(rng, top)]
 
 
 def _one_change(rng: random.Random, top: Path) -> list[list[str]]:
@@ -520,10 +523,7 @@ _RUN, _GROUPS = "run", 3
 
 
 def fleet(rng: random.Random, place: Place) -> Case:
-    top = _fleet_of(place)
-    changes: list[list[str]] = []
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        changes += _one_change(rng, top)
+    changes = _changes(rng, _fleet_of(place))
     ways = (bytes, functools.partial(mutated_json, rng), functools.partial(mutated, rng))
     answers = [packed(rng.choices(ways, (10, 9, 1))[0](_ANSWER))]
     return {"target": "fleet", "changes": changes, "said": answers if rng.random() < 0.3 else []}
