@@ -25,9 +25,9 @@ from kdyno.labs.memcpy.copies import (
     distribution,
     parse_distribution,
     read_distribution,
-    render_distribution,
     shipped,
     size_quantile,
+    to_json,
 )
 from kdyno.labs.memcpy.counting import (
     KERNEL,
@@ -40,6 +40,7 @@ from kdyno.labs.memcpy.counting import (
     of_command,
     read_dump,
 )
+from kdyno.labs.profile.record import by_line
 from kdyno.labs.profile.symbols import Symbols
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.show.terminal import Screen, text
@@ -162,7 +163,7 @@ def test_a_distribution_comes_back_from_its_file(
     counts: dict[tuple[int, int, int], int], source: str, called_from: list[Site]
 ) -> None:
     recorded = distribution(counts, source, called_from)
-    assert parse_distribution(render_distribution(recorded).encode(), "x") == recorded
+    assert parse_distribution(by_line(to_json(recorded)).encode(), "x") == recorded
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ Addresses count modulo 64, the length of a cache line."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -115,18 +114,6 @@ def shipped() -> Path:
 
 def to_json(copies: Distribution) -> dict[str, Any]:
     return {"schema": 1, "kind": KIND, **copies.model_dump(exclude_none=True)}
-
-
-def render_distribution(copies: Distribution) -> str:
-    """The text of a file: one cell a line, so that two files can be held side by side."""
-    between = ",\n  "
-    lines = [
-        f' "{key}": [\n  {between.join(map(json.dumps, value))}\n ]'
-        if isinstance(value, list)
-        else f' "{key}": {json.dumps(value)}'
-        for key, value in to_json(copies).items()
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from kdyno.labs.memcpy import copies as copying
 from kdyno.labs.memcpy import counting, loads, results, search, tables, timing
 from kdyno.labs.memcpy.shape import FORM, generate, parse_shape
 from kdyno.labs.profile.counts import ready as built
+from kdyno.labs.profile.record import by_line
 from kdyno.labs.profile.symbols import symbols_of
 from kdyno.machines.cpus import measuring, place
 from kdyno.measure.execution import Listener, Options
@@ -260,7 +261,7 @@ def histogram(
     symbols = symbols_of(image.kernel)
     distribution = counting.distribution_of(counts, f"{title}, Linux {image.version}", symbols)
     if output is not None:
-        write(copying.render_distribution(distribution), output)
+        write(by_line(copying.to_json(distribution)), output)
     if json is not None:
         value = copying.to_json(distribution) | {
             "cases": list(counts.cases),

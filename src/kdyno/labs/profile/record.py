@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -163,10 +163,18 @@ def to_json(profile: Profile) -> str:
     ]
     keys = ("schema", "variant", "method", "event", "image", "notes")
     head = {key: vars(profile)[key] for key in keys} | {"operations": dict(profile.operations)}
-    lines = [f' "{key}": {json.dumps(value)}' for key, value in head.items()]
-    for key, rows in (("boots", boots), ("stacks", map(plainly, profile.stacks))):
-        between = ",\n  "
-        lines.append(f' "{key}": [\n  {between.join(map(json.dumps, rows))}\n ]')
+    return by_line({**head, "boots": boots, "stacks": [*map(plainly, profile.stacks)]})
+
+
+def by_line(values: Mapping[str, Any]) -> str:
+    """JSON with each item of a list on a line, so that two files can be held side by side."""
+    between = ",\n  "
+    lines = [
+        f' "{key}": [\n  {between.join(map(json.dumps, value))}\n ]'
+        if isinstance(value, list)
+        else f' "{key}": {json.dumps(value)}'
+        for key, value in values.items()
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
