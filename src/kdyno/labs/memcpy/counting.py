@@ -122,9 +122,7 @@ def of_command(command: tuple[str, ...], folder: Path, suites: Catalogue) -> Exp
     return in_stock([use], suites)
 
 
-def count(
-    bench: Bench, began: Callable[[str, int, int], None] = lambda _name, _at, _of: None
-) -> Counted:
+def count(bench: Bench, began: Callable[[str, int, int], None]) -> Counted:
     """Boot once and count. ToolError when the guest died or left nothing that can be believed.
 
     began: called where a case begins, with its name, its number and how many there are."""

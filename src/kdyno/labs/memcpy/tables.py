@@ -282,16 +282,14 @@ def tuning(tuned: Tuned, load: Load, share: float | None) -> Iterator[Part]:
             "as --share, and a kernel source in the cache."
         )
     else:
-        low, high = now.ci or (None, None)
-        ends = (
-            ""
-            if low is None or high is None
-            else (f" ({figures.interval((after(share, low), after(share, high)))})")
-        )
+        interval = ""
+        if now.ci is not None:
+            low, high = now.ci
+            interval = f" ({figures.interval((after(share, low), after(share, high)))})"
         yield (
             f"Predicted: with {percent(share)} of the time in memcpy, "
             f"{figures.percent(after(share, now.ratio) - 1.0)} of that time"
-            f"{ends}; a memcpy that costs nothing: {figures.percent(-share)}."
+            f"{interval}; a memcpy that costs nothing: {figures.percent(-share)}."
         )
 
 

@@ -149,7 +149,13 @@ def limits(estimate: Estimate, signed: bool = False) -> str:
 def parts(profiles: Mapping[str, Profile], baseline: str, top: int = TOP) -> Iterator[Part]:
     """Every profile, then every variant against the baseline."""
     for profile in profiles.values():
-        yield from (*_profile(profile, top), "")
+        items = list(rows(profile))
+        if rest := items[top:]:
+            seconds_s = Estimate(0, sum(row.seconds.mean for row in rest))
+            share = sum(row.share for row in rest)
+            others = f"others: {len(rest)}"
+            items[top:] = [FunctionMean(profile.variant, None, others, seconds_s, share)]
+        yield from (headline(profile), Grid(FUNCTIONS, items), "")
     for pair in differences(profiles, baseline):
         yield f"{plain.short(pair.variant)} − {plain.short(pair.baseline)}, {pair.method}"
         yield change_grid(pair, top)
@@ -238,17 +244,6 @@ FUNCTIONS = (
     Column("95 % interval", lambda row: limits(row.seconds) if row.where else "", "number"),
     Column("calls", lambda row: row.calls, "number", figures.amount),
 )
-
-
-def _profile(profile: Profile, top: int) -> Iterator[Part]:
-    items = list(rows(profile))
-    if rest := items[top:]:
-        seconds_s = Estimate(0, sum(row.seconds.mean for row in rest))
-        share = sum(row.share for row in rest)
-        others = f"others: {len(rest)}"
-        items[top:] = [FunctionMean(profile.variant, None, others, seconds_s, share)]
-    yield headline(profile)
-    yield Grid(FUNCTIONS, items)
 
 
 def change_grid(difference: Difference, top: int, title: str = "") -> Grid:

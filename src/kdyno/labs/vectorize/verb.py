@@ -28,7 +28,7 @@ from kdyno.report.show.grid import Grid, Value, of_rows
 from kdyno.report.show.html import Html, element, table
 from kdyno.report.show.terminal import Layout, Part
 from kdyno.verbs.options import Jobs, Json, NoSandbox, Output, Refresh, Runs, argument, option
-from kdyno.verbs.output import check_writable, say, write, write_json
+from kdyno.verbs.output import check_writable, write_export, write_json
 from kdyno.verbs.subject import load, stored_run
 from kdyno.verbs.watching import Building
 
@@ -85,9 +85,7 @@ def vectorize(
     else:
         parts = (part for grid in grids for part in parts_of(grid, _ROWS))
         content = terminal.text([*head(survey), *parts])
-    write(content, output or "-")
-    if output:
-        say(f"written: {output}")
+    write_export(content, suffix, output)
     return 0
 
 
@@ -276,20 +274,20 @@ def head(survey: Survey) -> list[str]:
     return [*map(plain.sentence, lines), ""]
 
 
-def _part(grid: Grid) -> Html:
-    note = element('<p class="tip">{}</p>', grid.note) if grid.note else Html()
-    return note + table(replace(grid, id=f"{grid.id}-table"))
-
-
 def page(survey: Survey, grids: Sequence[Grid]) -> str:
     """The whole file; tables sort by their headings and filter by what is typed above them."""
+    sections = {}
+    for grid in (grid for grid in grids if grid.items):
+        note = element('<p class="tip">{}</p>', grid.note) if grid.note else Html()
+        part = note + table(replace(grid, id=f"{grid.id}-table"))
+        sections[grid.id] = (grid.title, part)
     return document(
         "alone.html",
         tool="kdyno lab vectorize",
         title=f"vectorised loops · {plain.short(survey.source)} · kdyno",
         heading="What the compiler vectorises",
         intro=Html().join(element("<p>{}</p>", line) for line in head(survey) if line),
-        sections={grid.id: (grid.title, _part(grid)) for grid in grids if grid.items},
+        sections=sections,
         foot=f"Made by kdyno {__version__}.",
         skip=("main", "To the tables"),
     )
