@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -267,30 +268,17 @@ def turn_cells(kind: tuple[int, str], experiments: int, seed: int) -> Sequence[s
     return [noise.name, way, f"{groups:.0f}", alarms, coverage, width, *result]
 
 
-def filled(
-    prose: str, rows: Sequence[Row], tables: Sequence[str], seed: int, experiments: int
-) -> str:
-    """The page: its prose with the tables, and the largest standard errors of the first."""
-    errors = (
-        max(row.alarms_per_experiment.error for row in rows),
-        max(row.coverage.error for row in rows),
-        max(each.error for row in rows for each in row.power),
-    )
-    words = {"@SEED@": str(seed), "@EXPERIMENTS@": f"{experiments:,}"}
-    words |= dict(zip(("@RULE@", "@TURNS@", "@RARE@", "@OTHERS@"), tables, strict=True))
-    marks = ("@ALARMS_ERROR@", "@COVERAGE_ERROR@", "@POWER_ERROR@")
-    words |= dict(zip(marks, (f"{100 * error:.1f}" for error in errors), strict=True))
-    for mark, text in words.items():
-        prose = prose.replace(mark, text)
-    return prose.rstrip("\n")
+def largest_error(estimates: Iterable[Estimate]) -> str:
+    """In per cent."""
+    return f"{100 * max(each.error for each in estimates):.1f}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     parser = argparse.ArgumentParser(description="Simulate the rule behind kdyno's verdicts.")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there")
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument("--experiments", type=int, default=2000, help="per row (default 2000)")
-    request = parser.parse_args(arguments)
+    request = parser.parse_args()
     count, seed = request.experiments, request.seed
     with ProcessPoolExecutor() as pool:
         kinds = list(product(sources(), (1, 3), (0.01, 0.02)))
@@ -302,15 +290,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for row in of_kind:
             rows.append(row)
             print(f"{row.source}, {row.variants}, {row.precision}: done", file=sys.stderr)
-        tables = [rule_table(rows), table(TURN_HEAD, of_turns), table(rare.HEAD, of_rare)]
     others = []
     names = list(sources())
     for name in (names[0], names[1], names[4]):
         kind = (name, 1, 0.01)
         own = next(row for row in rows if (row.source, row.variants, row.precision) == kind)
         others.append((own, other_cells(name, round(own.blocks), count, seed)))
-    tables.append(others_table(others))
-    page = filled(PROSE.read_text(encoding="utf-8"), rows, tables, seed, count)
+    words = {
+        "SEED": str(seed),
+        "EXPERIMENTS": f"{count:,}",
+        "RULE": rule_table(rows),
+        "TURNS": table(TURN_HEAD, of_turns),
+        "RARE": table(rare.HEAD, of_rare),
+        "OTHERS": others_table(others),
+        "ALARMS_ERROR": largest_error(row.alarms_per_experiment for row in rows),
+        "COVERAGE_ERROR": largest_error(row.coverage for row in rows),
+        "POWER_ERROR": largest_error(each for row in rows for each in row.power),
+    }
+    prose = PROSE.read_text(encoding="utf-8").rstrip("\n")
+    page = re.sub("@([A-Z_]+)@", lambda mark: words[mark[1]], prose)
     if request.write:
         request.write.write_text(page + "\n", encoding="utf-8")
     else:

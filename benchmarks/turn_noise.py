@@ -111,10 +111,8 @@ def _turns(
         seen = seen - noise.disturber * (np.roll(places, 1, axis=1) == 1)
     seen = seen + np.take_along_axis(boots, places, axis=1)
     # (groups, rounds, guests): every guest's turn of every round.
-    by_guest, late = (
-        np.empty((groups, rounds, guests)),
-        np.zeros((groups, rounds, guests), np.bool_),
-    )
+    by_guest = np.empty((groups, rounds, guests))
+    late = np.zeros((groups, rounds, guests), np.bool_)
     at = np.arange(groups)[:, None], np.arange(turns) // guests, places
     by_guest[at], late[at] = seen, waited
     return by_guest, late
