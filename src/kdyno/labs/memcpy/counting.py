@@ -37,7 +37,6 @@ KERNEL = "debian:linux-source-7.3"
 PATCH = "count-copies.patch"
 FILE = "kdyno-copies"
 """Name of the file in the folder of the kernel's process."""
-UNKNOWN = "unknown"
 
 _MAGIC = b"kdyno copies 1\n\0"
 _HEADER = struct.Struct("<16s8Q")
@@ -192,7 +191,7 @@ def _unbelievable(why: str) -> ToolError:
 def call_site(symbols: Symbols, address: int) -> str:
     """The function that a return address lies in."""
     # A call may be the last instruction of a function: the address before belongs to it for sure.
-    return _VERSION.sub("", symbols.name(address - 1) or UNKNOWN)
+    return _VERSION.sub("", symbols.name(address - 1) or "unknown")
 
 
 def distribution_of(counted: Counted, source: str, symbols: Symbols) -> Distribution:

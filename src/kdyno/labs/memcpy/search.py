@@ -513,7 +513,13 @@ def with_row(table: str, row: str, text: str) -> str:
 def files_of(tuned: CpuTuned, row: str, cpu: Cpu, folder: Path) -> dict[Path, str]:
     """Path → text of all that is written for a CPU into a folder like kernel/memcpy: the routine,
     its benches with times to four digits, and the row in best.toml."""
-    benches = {function: rounded(bench) for function, bench in tuned.benches.items()}
+    benches = {}
+    for function, bench in tuned.benches.items():
+        times = {
+            name: {load: [float(f"{ns:.4g}") for ns in row] for load, row in rows.items()}
+            for name, rows in bench.ns.items()
+        }
+        benches[function] = bench.model_copy(update={"ns": times})
     table = folder / FILE
     before = table.read_text("utf-8") if table.is_file() else _HEAD
     files = {folder / file: content for file, content in tuned.texts.items()}
@@ -522,14 +528,6 @@ def files_of(tuned: CpuTuned, row: str, cpu: Cpu, folder: Path) -> dict[Path, st
         text = json.dumps(to_json(bench), separators=(",", ":"))
         files[folder / BENCHES / row / f"{function}.json"] = f"{text}\n"
     return files
-
-
-def rounded(bench: Bench) -> Bench:
-    times = {
-        name: {load: [float(f"{ns:.4g}") for ns in row] for load, row in rows.items()}
-        for name, rows in bench.ns.items()
-    }
-    return bench.model_copy(update={"ns": times})
 
 
 def after(share: float, ratio: float) -> float:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,7 +108,6 @@ def profile_verb(
             counted = list(stored_counts(run).values())
         if show and counting and not counted:
             raise UsageError(f"{what} was not counted by function; without --show it is")
-    parts: list[terminal.Part] = []
     if annotate or not show:
         if run is not None:
             experiment, suites, overrides = load_stored(run, run.manifest())
@@ -144,17 +143,17 @@ def profile_verb(
     if annotate:
         functions = annotating.annotated(counted, annotate, experiment, options)
         data = annotating.as_json(functions)
-        parts += annotating.parts(functions)
+        parts: Iterable[terminal.Part] = annotating.parts(functions)
     elif counted:
         data = counts.as_json(counted)
-        parts += counts.parts(counted, top)
+        parts = counts.parts(counted, top)
     elif run is None or not profiles:
         name = run.name if run is not None else what
         raise UsageError(f"{name} has no profile; `kdyno profile {name}` makes one")
     else:
         baseline = run.manifest().baseline
         data = tables.as_json(profiles, baseline)
-        parts += tables.parts(profiles, baseline, top)
+        parts = tables.parts(profiles, baseline, top)
     if folded:
         write(counts.folded(counted) if counted else report.folded(profiles), folded)
         if folded != "-":

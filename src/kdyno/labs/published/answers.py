@@ -121,7 +121,6 @@ class Evidence:
 
     @property
     def sources(self) -> list[Source]:
-        """Of all that was given, by name."""
         sources = [one.source for each in self.runs.values() for one in each]
         sources += [source for each in self.files.values() for source, _value in each]
         return sorted(sources, key=lambda source: (source.name, source.day))
@@ -360,17 +359,16 @@ def _sizes(ask: Ask, bench: results.Bench) -> list[Row]:
     return [_timed(text, compared, "ns a call", effect.ratio, effect.ci)]
 
 
-def _places(ask: Ask, survey: Survey) -> list[Row]:
+def _places(_ask: Ask, survey: Survey) -> list[Row]:
     return [
         Row("loops in vectors", side.flags, "places in the source", str(side.vectorized.places))
         for side in survey.sides
-        if ask.fits(flags=side.flags)
     ]
 
 
 def _reasons(ask: Ask, survey: Survey) -> list[Row]:
     rows = []
-    for side in (side for side in survey.sides if ask.fits(flags=side.flags)):
+    for side in survey.sides:
         for reason, count in side.missed.reasons.items():
             words, of = REASONS.get(reason, reason), side.missed.places
             if ask.fits(reason=words):

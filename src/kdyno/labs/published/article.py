@@ -124,7 +124,6 @@ class Ask(FromFile):
     function: str = ""
     routine: str = ""
     against: str = ""
-    flags: str = "*"
     reason: str = ""
     job: str = ""
     instead: str = ""
@@ -279,7 +278,7 @@ class Checked:
 
 def check(article: Article, claim: Check) -> Checked:
     """With every figure that the claim speaks of."""
-    return Checked(claim, tuple(_numbers(article, claim)) if claim.figure else ())
+    return Checked(claim, tuple(_numbers(article, claim)))
 
 
 def _numbers(article: Article, claim: Check) -> Iterator[tuple[str, float]]:
