@@ -56,6 +56,8 @@ Draws = NDArray[np.void]
 Numbers = NDArray[np.int64]
 Dice = np.random.Generator
 Whole = Annotated[int, Field(ge=0)]
+Curve = tuple[str, str, str]
+"""(level, mode, alignment): loads that differ in size only."""
 
 
 class Load(FromTool):
@@ -70,6 +72,10 @@ class Load(FromTool):
     alignment: str
     mean_bytes: Annotated[float, Field(gt=0)]
     """Mean size: of the draws, where sizes are random."""
+
+    @property
+    def curve(self) -> Curve:
+        return self.level, self.mode, self.alignment
 
     @model_validator(mode="after")
     def _id_is_of_the_rest(self) -> Load:

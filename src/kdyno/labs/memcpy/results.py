@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from kdyno.labs.memcpy.loads import LEVELS, Load, Whole
+from kdyno.labs.memcpy.loads import LEVELS, Curve, Load, Whole
 from kdyno.reading.checked import FromTool, check_json
 from kdyno.stats.effect import PairedEffect, effect_of_differences, paired_effect
 from kdyno.store.reading import content
@@ -31,8 +31,6 @@ GOAL_BYTES = 4096
 """Size at which the share of L1's ceiling is taken."""
 
 Positive = Annotated[float, Field(gt=0)]
-Curve = tuple[str, str, str]
-"""(level, mode, alignment): loads that differ in size only."""
 
 
 class Contender(FromTool):
@@ -184,18 +182,14 @@ def best(bench: Bench, loads: Sequence[Load], least: int, most: int) -> Best | N
     return Best(least, most, first, ratio, equal)
 
 
-def _curve_of(load: Load) -> Curve:
-    return load.level, load.mode, load.alignment
-
-
 def curves(bench: Bench) -> list[Curve]:
     """Every curve, in the order of the loads."""
-    return list(dict.fromkeys(map(_curve_of, bench.loads)))
+    return list(dict.fromkeys(load.curve for load in bench.loads))
 
 
 def curve(bench: Bench, key: Curve) -> list[Load]:
     """Loads that differ in size only, smallest first."""
-    loads = [load for load in bench.loads if _curve_of(load) == key]
+    loads = [load for load in bench.loads if load.curve == key]
     return sorted(loads, key=lambda load: (load.mean_bytes, load.most))
 
 

@@ -19,8 +19,8 @@ from rich.text import Text
 
 from kdyno.labs.memcpy import results
 from kdyno.labs.memcpy.copies import Distribution, aligned, by_size, size_quantile
-from kdyno.labs.memcpy.loads import Load
-from kdyno.labs.memcpy.results import Bench, Curve
+from kdyno.labs.memcpy.loads import Curve, Load
+from kdyno.labs.memcpy.results import Bench
 from kdyno.labs.memcpy.search import CpuTuned, Tuned, after
 from kdyno.report import figures, plain
 from kdyno.report.charts import vega
@@ -112,8 +112,7 @@ def answer(bench: Bench) -> str:
         load = steady.load
         text += (
             f" {plain.short(steady.name)} has the mildest worst case: {ratio(steady.ratio)} at "
-            f"{span(load.least, load.most)} bytes, "
-            f"{title((load.level, load.mode, load.alignment))}."
+            f"{span(load.least, load.most)} bytes, {title(load.curve)}."
         )
     return text
 
@@ -356,7 +355,6 @@ def picture(bench: Bench) -> str:
 
 
 def _chart(bench: Bench, key: Curve) -> vega.Spec:
-    """One curve's panel with its legend."""
     loads = results.curve(bench, key)
     near = [load for load in bench.loads if load.level == bench.loads[0].level]
     fastest = results.speed(bench, bench.ranked("routine"), near)

@@ -193,7 +193,6 @@ def bench(
 
 
 def _timed(names: Sequence[str], plan: loads.Plan, wait: bool) -> results.Bench:
-    """Gather, check and time; progress on stderr."""
     cache = cache_root()
     with alone("bench", wait) as (core, step):
         step("checking that the routines copy correctly", None)

@@ -112,8 +112,6 @@ class Forms(FromTool):
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that was given."""
-
     runs: Mapping[str, Sequence[OfRun]] = field(default_factory=dict)
     """Experiment → its runs, the newest first."""
     files: Mapping[str, Sequence[OfFile]] = field(default_factory=dict)

@@ -277,7 +277,6 @@ class Checked:
 
 
 def check(article: Article, claim: Check) -> Checked:
-    """With every figure that the claim speaks of."""
     return Checked(claim, tuple(_numbers(article, claim)))
 
 

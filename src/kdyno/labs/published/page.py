@@ -51,8 +51,6 @@ _WORDS["inconclusive"] = "undecided"
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim with all that there is to say about it."""
-
     article: Article
     own: Checked
     answers: tuple[Answer, ...]
