@@ -98,7 +98,7 @@ def inside(names: list[str], seed: int, number: int, seconds: float) -> int:
     folders = (ROOT / "experiments", ROOT / "tests" / "data" / "experiments")
     texts = [path.read_bytes() for each in folders for path in sorted(each.glob("*.toml"))]
     with tempfile.TemporaryDirectory() as seeds, tempfile.TemporaryDirectory() as folder:
-        place = Place.at(Path(folder), seed_runs(Path(seeds)), texts)
+        place = Place(Path(folder), seed_runs(Path(seeds)), texts)
         for name in names:
             for line in findings(name, place, seed, number, seconds / len(names)):
                 print(json.dumps({"name": name, **line}), file=out, flush=True)

@@ -58,12 +58,9 @@ class Place:
     def canary(self) -> Path:
         return self.folder / "outside" / "canary"
 
-    @classmethod
-    def at(cls, folder: Path, runs: Mapping[str, Path], experiments: Sequence[bytes] = ()) -> Place:
-        place = cls(folder, runs, experiments)
-        place.canary.parent.mkdir()
-        place.canary.write_bytes(CANARY)
-        return place
+    def __post_init__(self) -> None:
+        self.canary.parent.mkdir()
+        self.canary.write_bytes(CANARY)
 
     def check(self) -> None:
         if self.canary.read_bytes() != CANARY or len(list(self.canary.parent.iterdir())) > 1:

@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def place(tmp_path: Path, runs: dict[str, Path]) -> Place:
-    return Place.at(tmp_path, runs, [b'name = "x"\n[variant.stock]\n'])
+    return Place(tmp_path, runs, [b'name = "x"\n[variant.stock]\n'])
 
 
 @pytest.mark.slow
@@ -268,7 +268,7 @@ none in 700, where the old fuzzer had found nothing of all this."""
 def small(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """With one small run: others have more files, in which other things can break."""
     folder = tmp_path_factory.mktemp("fuzz")
-    return Place.at(folder, {"judged": seed_runs(folder / "seeds")["judged"]})
+    return Place(folder, {"judged": seed_runs(folder / "seeds")["judged"]})
 
 
 @pytest.mark.slow

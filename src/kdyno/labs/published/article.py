@@ -277,10 +277,7 @@ class Checked:
 
 
 def check(article: Article, claim: Check) -> Checked:
-    return Checked(claim, tuple(_numbers(article, claim)))
-
-
-def _numbers(article: Article, claim: Check) -> Iterator[tuple[str, float]]:
+    numbers = []
     for name, table in article.all_tables.items():
         if claim.table and name != claim.table:
             continue
@@ -291,7 +288,8 @@ def _numbers(article: Article, claim: Check) -> Iterator[tuple[str, float]]:
                 number = printed if claim.printed else table.ratio(cell, figure, against)
                 if number is not None:
                     level = () if len(table.cells) == 2 and not claim.printed else cell
-                    yield several + " ".join([*level, figure]), number
+                    numbers.append((several + " ".join([*level, figure]), number))
+    return Checked(claim, tuple(numbers))
 
 
 def _pairs(table: Table, claim: Check) -> Iterator[tuple[Cell, Cell]]:
