@@ -61,8 +61,7 @@ def check(
         overrides = overrides_of(extent, variants=tuple(variant or ()), cases=tuple(case or ()))
         return examined(apply(overrides, plan), suites, json, fetching=fetch)
     except UsageError as problem:
-        if json is not None:
-            write_json({"ok": False, "mistakes": list(problem.mistakes)}, json)
+        write_json({"ok": False, "mistakes": list(problem.mistakes)}, json)
         raise
 
 

@@ -126,9 +126,8 @@ def _write_site(runs: Path | None, output: str | None, json: str | None) -> int:
             built = site.build_all(progress)
         else:
             built = build_site(runs_folder(runs), out, progress=progress, sections=labs.reports)
-    if json is not None:
-        facts = {"site": output, "runs": built.runs, "made": built.rendered, "kept": built.kept}
-        write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)
+    facts = {"site": output, "runs": built.runs, "made": built.rendered, "kept": built.kept}
+    write_json({**facts, "removed": built.removed, "pages": list(built.pages)}, json)
     index, drawn = Path(output) / "index.html", f"{built.rendered} of {built.runs}"
     say(f"written: {index} ({drawn} runs drawn again)")
     return 0
@@ -237,8 +236,7 @@ def push(
             continue
         facts = {"run": sent.name, "state": sent.word, "boots": sent.boots}
         done.append({**facts, "sent_bytes": sent.size_bytes, "left_out": list(sent.left_out)})
-    if json is not None:
-        write_json(done, json)
+    write_json(done, json)
     return status
 
 

@@ -158,9 +158,8 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
     if why:
         say(f"{tip[: git.SHORT]} has no figure: {why.strip().splitlines()[0]}")
     with kept_status():
-        if to_json is not None:
-            alarms = [asdict(alarm) for alarm in new]
-            write_json({"schema": 1, "tip": tip, "why": why, "new": alarms}, to_json)
+        alarms = [asdict(alarm) for alarm in new]
+        write_json({"schema": 1, "tip": tip, "why": why, "new": alarms}, to_json)
         if junit is not None:
             write(_junit(experiment, new, why, ratios.keys()), junit)
     slower = any(alarm.word == "slower" for alarm in new)
@@ -242,8 +241,7 @@ def _list(runs: Path, to_json: str | None) -> None:
         for watch in watches
         for alarm in watch.alarms
     ]
-    if to_json is not None:
-        write_json(rows, to_json)
+    write_json(rows, to_json)
     if to_json != "-":
         for watch in watches:
             last = watch.points[-1].date if watch.points else "never"

@@ -122,15 +122,15 @@ def write(content: str | bytes, file: str) -> None:
         whole.write(Path(file), content)
 
 
-def write_json(value: object, file: str) -> None:
-    """Any JSON value to the file, or to stdout for ``-``."""
-    write_json_text(as_json.dumps(value, indent=1, ensure_ascii=False), file)
+def write_json(value: object, file: str | None) -> None:
+    """Any JSON value to the file, or to stdout for ``-``; nowhere where it is not wanted."""
+    if file is not None:
+        write_json_text(as_json.dumps(value, indent=1, ensure_ascii=False), file)
 
 
 def answer(data: object, lines: Iterable[str], json: str | None) -> None:
     """As JSON where it is wanted; for people unless that goes to stdout."""
-    if json is not None:
-        write_json(data, json)
+    write_json(data, json)
     if json != "-":
         for line in lines:
             show(line)
