@@ -123,12 +123,7 @@ def drawn(spec: Spec, text: str) -> str:
 def alone(spec: Spec, text: str) -> str:
     """The chart as an SVG that needs no page around it: light, on a ground of its own."""
     head, rest = drawn(spec, text).split(">", 1)
-    return resolved(f"{head}>{_GROUND}{rest}")
-
-
-def resolved(svg: str) -> str:
-    """The drawing with the light colours in place of the page's variables."""
-    return _COLOUR.sub(lambda use: COLOURS[use[1]][0], svg)
+    return _COLOUR.sub(lambda use: COLOURS[use[1]][0], f"{head}>{_GROUND}{rest}")
 
 
 def png(svg: str) -> bytes:
