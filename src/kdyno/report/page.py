@@ -26,7 +26,7 @@ from kdyno.report.charts.vega import COLOURS, drawn
 from kdyno.report.evidence import Evidence, Point
 from kdyno.report.groups import deciding, displayed, first_groups, groups
 from kdyno.report.sentence import answer
-from kdyno.report.show.grid import Column, Grid, headed, of_rows
+from kdyno.report.show.grid import Column, Grid, of_rows
 from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Html, data, element, macros
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.verdict import Verdict
@@ -200,9 +200,8 @@ def verdicts_section(evidence: Evidence) -> Html | None:
         Column("case", lambda effect: effects.case(effect, "beside"), "name"),
         *effects.columns(verdict, items, names),
     ]
-    grid = Grid(
-        headed(columns), items, "Verdicts", id="effects-table", facets=("variant", "verdict")
-    )
+    facets = ("variant", "verdict")
+    grid = Grid(columns, items, "Verdicts", id="effects-table", facets=facets)
     return _section("verdicts", evidence, grid=grid)
 
 

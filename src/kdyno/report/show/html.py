@@ -95,11 +95,6 @@ def table(grid: Grid) -> Html:
     return content
 
 
-def headed_table(grid: Grid) -> Html:
-    """The same with capitals at the beginning of its heads."""
-    return table(replace(grid, columns=headed(grid.columns)))
-
-
 TEMPLATES = Path(__file__).parent.parent / "templates"
 ENVIRONMENT = Environment(
     loader=FileSystemLoader(TEMPLATES),
@@ -119,7 +114,7 @@ ENVIRONMENT.filters |= {
     "sentence": plain.sentence,
     "block": block,
     "table": table,
-    "headed_table": headed_table,
+    "headed_table": lambda grid: table(replace(grid, columns=headed(grid.columns))),
     "strings": lambda value: list(map(str, value)) if isinstance(value, list) else [],
     "effect": figures.effect,
     "sort_key": lambda value: f"{value:.17g}" if isinstance(value, float) else str(value),
