@@ -27,7 +27,7 @@ from kdyno import __version__, whole
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.reading.checked import adapter, values_in
 from kdyno.report.page import page
-from kdyno.report.site.history import experiment_page, history_page, overview, series_of
+from kdyno.report.site.history import history_page, overview, series_of
 from kdyno.report.site.pages import listing
 from kdyno.report.site.summary import Summary, of_rows, page_name, summarize, unreadable
 from kdyno.store import watch as store
@@ -90,10 +90,17 @@ def build_site(
     with whole.locked(out / ".lock"):
         there = list_runs(runs)
         stamps = {run.name: joined(options, run_stamp(run)) for run in there}
-        empty = _empty(runs)
+        empty: list[str] = []  # folders of runs that were copied in part, or emptied
+        with suppress(KdynoError), Folder.open(runs) as parent:
+            for name in filter(_LOOKS_LIKE_A_RUN.match, parent.folders()):
+                if not (runs / name / MANIFEST).is_file():
+                    empty.append(name)
         of_run = _current(out, there, stamps)
         todo = [run for run in there if run.name not in of_run]
-        watches = _watches(runs)
+        watches: list[Watch] = []
+        for folder in store.folders(runs):
+            with suppress(KdynoError):  # one that is damaged has no rows
+                watches.append(store.load(folder))
         of_stamps = (f"{name} {stamp}" for name, stamp in sorted(stamps.items()))
         edition = joined(options, *of_stamps, *empty, *map(repr, watches))
         if not todo and _unchanged(out, edition):
@@ -178,28 +185,6 @@ class SharedSite:
             self._shared.forget(self._shared.fetch(run, self._cache))
             progress(done, len(todo))
         return replace(built, rendered=len(todo), kept=built.runs - len(todo))
-
-
-def _empty(runs: Path) -> list[str]:
-    """Folders with a run's name and no manifest: a run that was copied in part, or emptied."""
-    try:
-        with Folder.open(runs) as parent:
-            return [
-                name
-                for name in parent.folders()
-                if _LOOKS_LIKE_A_RUN.match(name) and not (runs / name / MANIFEST).is_file()
-            ]
-    except KdynoError:
-        return []
-
-
-def _watches(runs: Path) -> list[Watch]:
-    """Of the folder's watched branches; one that is damaged has no rows."""
-    watches = []
-    for folder in store.folders(runs):
-        with suppress(KdynoError):
-            watches.append(store.load(folder))
-    return watches
 
 
 def _current(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[str, Summary]:
@@ -316,7 +301,7 @@ def _write_pages(
         "history.html": lambda: overview(series, live, watches),
     }
     for experiment in dict.fromkeys(summary.experiment for summary in measured):
-        name = f"history/{experiment_page(experiment)}.html"
+        name = f"history/{page_name(experiment or '?')}.html"
         inputs[name] = [texts[each.page] for each in measured if each.experiment == experiment]
         own = [each for each in series if each.experiment == experiment]
         pages[name] = partial(history_page, own, live)

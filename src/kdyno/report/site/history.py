@@ -16,7 +16,7 @@ from kdyno.report.charts.panels import Strip
 from kdyno.report.groups import MOST_SHOWN
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.html import Html, table
-from kdyno.report.site.pages import markup_cell, shell
+from kdyno.report.site.pages import markup_cell, minute, shell
 from kdyno.report.site.summary import Summary, page_name
 from kdyno.stats import changepoints
 from kdyno.stats.changepoints import Segment
@@ -188,11 +188,6 @@ def series_of(summaries: Sequence[Summary]) -> tuple[Series, ...]:
     return tuple(series)
 
 
-def experiment_page(experiment: str) -> str:
-    """File name of an experiment's history, without suffix."""
-    return page_name(experiment or "?")
-
-
 def differences(watches: Sequence[Watch], id: str = "") -> Grid:
     """What `kdyno watch` knows of its branches, the newest first."""
     rows = [(watch, alarm) for watch in watches for alarm in reversed(watch.alarms)]
@@ -221,7 +216,8 @@ def overview(series: Sequence[Series], live: bool = False, watches: Sequence[Wat
     alarms = any(watch.alarms for watch in watches)
     # A series is numbered as on its experiment's page.
     rows = [row for of in experiments.values() for row in enumerate(_shown(of))]
-    grid = Grid(_COLUMNS, rows, "Series", id="series-table", facets=_FACETS)
+    facets = ("experiment", "variant", "measure", "machine")
+    grid = Grid(_COLUMNS, rows, "Series", id="series-table", facets=facets)
     return shell(
         "history.html",
         "History",
@@ -270,7 +266,7 @@ def _shown(series: Sequence[Series]) -> Sequence[Series]:
 
 def _case(row: tuple[int, Series]) -> Cell:
     number, series = row
-    place = f"history/{experiment_page(series.experiment)}.html#series-{number}"
+    place = f"history/{page_name(series.experiment or '?')}.html#series-{number}"
     whole = f"{plain.name(series.score.suite)}/{plain.name(series.score.case)}"
     return markup_cell("case", series.score, place, value=whole)
 
@@ -297,9 +293,6 @@ _COLUMNS = (
 )
 
 
-_FACETS = ("experiment", "variant", "measure", "machine")
-
-
 def _data(series: Sequence[Series]) -> dict[str, Any]:
     """Runs and kernels once; of each series its points as [run, value, low, high, kernel]."""
     runs: dict[str, tuple[int, list[str]]] = {}
@@ -308,8 +301,7 @@ def _data(series: Sequence[Series]) -> dict[str, Any]:
     for each in series:
         points = []
         for mark in each.marks:
-            when = mark.run.created[:16].replace("T", " ")
-            about = [plain.name(mark.run.name), plain.name(when)]
+            about = [plain.name(mark.run.name), minute(mark.run)]
             number, _ = runs.setdefault(mark.run.page, (len(runs), about))
             version = plain.short(mark.kernel.version) if mark.kernel.version else ""
             kernel = versions.setdefault(version, len(versions))

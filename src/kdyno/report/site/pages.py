@@ -64,7 +64,7 @@ def listing(summaries: Sequence[Summary], live: bool = False) -> str:
     return shell("listing.html", "Runs", "index.html", intro=intro, table=listed, live=live)
 
 
-def _minute(run: Summary) -> str:
+def minute(run: Summary) -> str:
     return plain.name(run.created[:16].replace("T", " "))
 
 
@@ -76,7 +76,7 @@ _COLUMNS = (
     Column("Experiment", lambda run: markup_cell("run", run, text=run.experiment, value=run.name)),
     Column("Answer", lambda run: markup_cell("answer", run, value=plain.sentence(run.answer))),
     Column("State", lambda run: markup_cell("state", run, text=run.state)),
-    Column("Begun (UTC)", lambda run: Cell(_minute(run), run.created)),
+    Column("Begun (UTC)", lambda run: Cell(minute(run), run.created)),
     Column("Kernels", lambda run: markup_cell("kernels", run)),
     Column("Machine", lambda run: run.machine),
     Column("Verdicts", lambda run: markup_cell("counts", run, value=_effects(run)), "number"),
