@@ -51,6 +51,9 @@ def values(verdict: Verdict) -> Grid | None:
         ci = value.ci
         return (ci[1] - ci[0]) / 2 / value.value if ci is not None and value.value else None
 
+    def counter(name: str, value: CaseValue) -> float | None:
+        return value.counters.get(name)
+
     named = dict.fromkeys(name for value in verdict.values for name in value.counters)
     columns = [
         Column("case", lambda value: effects.case(value, "before"), "name"),
@@ -58,19 +61,9 @@ def values(verdict: Verdict) -> Grid | None:
         Column("interval", interval, "number"),
         Column("repetitions", lambda value: value.repetitions, "number"),
         Column("±", half, "number", figures.share),
-        *(
-            Column(
-                name,
-                partial(lambda name, value: value.counters.get(name), name),
-                "number",
-                figures.amount,
-                worth=2,
-            )
-            for name in named
-        ),
+        *(Column(name, partial(counter, name), "number", figures.amount, worth=2) for name in named),
     ]
-    grid = Grid(columns, verdict.values, "Values", id="values-table")
-    return grid if verdict.values else None
+    return Grid(columns, verdict.values, "Values", id="values-table") if verdict.values else None
 
 
 def groups(verdict: Verdict) -> Grid | None:
@@ -121,6 +114,10 @@ def apart(verdict: Verdict) -> Grid | None:
 def functions(verdict: Verdict) -> Grid | None:
     """Which functions counted differences are in, and by how many instructions; of effects that
     differ."""
+
+    def difference(counts: FunctionCounts) -> float:
+        return counts.value - counts.baseline_value
+
     rows = [
         (effect, counts)
         for effect in verdict.effects
