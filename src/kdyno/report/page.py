@@ -37,7 +37,6 @@ _MOST_OPTIONS, _MOST_VALUE = 300, 60
 _RARE_FACT = "vulnerability_"
 _MOST_LOOKS = 5000
 
-
 Draw = Callable[[Evidence], Html | None]
 """What stands below a heading; None where there is nothing to show."""
 
@@ -67,10 +66,9 @@ def page(evidence: Evidence, *, home: str = "") -> str:
     """The whole file. Nothing in it asks for anything from anywhere; the policy sees to it.
 
     home: the address of the site that it is a page of, which leaves out the slow sections."""
-    added = []
-    for lab in evidence.sections:
-        tip = getattr(lab, "TIP", "")
-        added.append(Section(lab.ID, lab.TITLE, lab.ORDER, lab.section, tip))
+    added = [
+        Section(lab.ID, lab.TITLE, lab.ORDER, lab.section, lab.TIP) for lab in evidence.sections
+    ]
     rows = evidence.cut()
     tested = [effect for of in groups(evidence.verdict) if not of.is_copy for effect in of.tested]
     sections = [
@@ -219,23 +217,19 @@ def scores_section(evidence: Evidence) -> Html | None:
         *figures_of,
         Column("kind", lambda row: row.kind),
     ]
-    suites: dict[str, list[scores.ScoreTable]] = {}
-    for each in of_variants:
-        suites.setdefault(each.suite, []).append(each)
     grids = []
-    for suite, own in suites.items():
+    for suite in dict.fromkeys(each.suite for each in of_variants):
+        own = [each for each in of_variants if each.suite == suite]
         rows = [row for each in own for row in each.rows]
+        wholes = [row for row in rows if row.kind != "case"]
         # An index of one case alone adds nothing.
-        if any(
-            row.kind != "case" and {row.reference.value, row.own.value} != {None} for row in rows
-        ):
+        if any({row.reference.value, row.own.value} != {None} for row in wholes):
             order = list(dict.fromkeys(row.name for row in rows))
             rows.sort(key=lambda row: order.index(row.name))
             id_, title = f"scores-{plain.name(suite)}", f"Scores of {suite}"
             lacks = dict.fromkeys(line for each in own for line in each.lacking)
-            grids.append(
-                (suite, Grid(columns, rows, title, id=id_, facets=("kind", "kernel")), list(lacks))
-            )
+            grid = Grid(columns, rows, title, id=id_, facets=("kind", "kernel"))
+            grids.append((suite, grid, list(lacks)))
     return _section("scores", evidence, suites=grids)
 
 
@@ -419,7 +413,6 @@ def _fact(key: str, value: float | bool | str | None) -> str:
 
 
 def builds_section(evidence: Evidence) -> Html | None:
-    """How each kernel was built, and the one command that builds it again."""
     routines = {}
     for variant, record in evidence.builds.items():
         chosen, best = (record.get(key) for key in ("routines", "best"))
