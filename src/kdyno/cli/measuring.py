@@ -4,7 +4,6 @@ command of the person's own, and show the verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +19,7 @@ from kdyno.measure.commands import Trial, experiment_text, option_of
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
-from kdyno.suites.catalogue import Suite
-from kdyno.suites.catalogue import load as load_suites
+from kdyno.suites import catalogue
 from kdyno.verbs.options import Extent, Working, runs_folder, where
 from kdyno.verbs.output import check_writable, say
 from kdyno.verbs.subject import (
@@ -95,7 +93,7 @@ def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
         metric=attempt.metric or "time",
         **{name: getattr(attempt, name) for name in names},
     )
-    suites = load_suites()
+    suites = catalogue.load()
     text = experiment_text(trial, Path.cwd())
     experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites), option_of)
     return measured(experiment, suites, options, Request(push=attempt.push), working.json)
@@ -119,7 +117,7 @@ def options_of(
 
 def measured(
     experiment: Experiment,
-    suites: Mapping[str, Suite],
+    suites: catalogue.Catalogue,
     options: Options,
     request: Request,
     json: str | None,
@@ -156,7 +154,7 @@ def measured(
 
 def _stored(
     text: str, options: Options, yes: bool
-) -> tuple[Path, Experiment, Mapping[str, Suite], Overrides]:
+) -> tuple[Path, Experiment, catalogue.Catalogue, Overrides]:
     """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
     one that somebody else began."""
     run = stored_run(text, options.runs)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json as as_text
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from types import ModuleType
 
@@ -23,8 +23,7 @@ from kdyno.report.exporters import Exporter, exporter, exporter_for
 from kdyno.report.terminal import show as show_verdict
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
-from kdyno.suites.catalogue import Suite
-from kdyno.suites.catalogue import load as load_suites
+from kdyno.suites import catalogue
 from kdyno.verbs.output import check_writable, kept_status, say, show, write_json_text
 from kdyno.verbs.watching import executed, say_where
 
@@ -36,7 +35,7 @@ SCORED = ("markdown", "json")
 
 
 def check(
-    experiment: Experiment, suites: Mapping[str, Suite], request: Request, *, in_jobs: bool
+    experiment: Experiment, suites: catalogue.Catalogue, request: Request, *, in_jobs: bool
 ) -> None:
     """UsageError, before hours of measuring, for what the end of this run could not be."""
     rules = gate.parse(request.fail_on or ())
@@ -65,7 +64,7 @@ def end(
     verdict: Verdict,
     plan: Experiment,
     experiment: Experiment,
-    suites: Mapping[str, Suite],
+    suites: catalogue.Catalogue,
     options: Options,
     request: Request,
     json: str | None,
@@ -118,10 +117,10 @@ def show_outcome(
             return
         show_verdict(verdict)
         if run is not None and scoring is not None:
-            text = scores.text(scores.tables_in(run, scoring, load_suites()))
+            text = scores.text(scores.tables_in(run, scoring, catalogue.load()))
             show(f"\nScores ({scores.EXPLAINED[scoring]})\n\n{text}")
         elif run is not None:
-            own = scores.tables(scores.values_of(verdict), load_suites(), verdict.baseline)
+            own = scores.tables(scores.values_of(verdict), catalogue.load(), verdict.baseline)
             if line := scores.summary(own):
                 show(f"\n{line}")
 
@@ -132,7 +131,7 @@ def with_scores(
     """An export with the scores at its end; a verdict's JSON with one more key, ``scores``."""
     if run is None or scoring is None or isinstance(exported, bytes):
         return exported
-    tables = scores.tables_in(run, scoring, load_suites())
+    tables = scores.tables_in(run, scoring, catalogue.load())
     if format == "markdown":
         return f"{exported}\nScores ({scores.EXPLAINED[scoring]}):\n\n{scores.markdown(tables)}\n"
     data = values(exported) | {"scores": scores.as_json(tables, scoring)}

@@ -36,8 +36,7 @@ from kdyno.store import watch as store
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.store.watch import Alarm, Watch
-from kdyno.suites.catalogue import Catalogue
-from kdyno.suites.catalogue import load as load_suites
+from kdyno.suites.catalogue import Catalogue, load
 from kdyno.verbs.options import ExperimentFile, Working, option, runs_folder
 from kdyno.verbs.output import check_writable, kept_status, say, show, write, write_json
 from kdyno.verbs.subject import earlier
@@ -114,7 +113,7 @@ def watch(
 
 def _visit(file: Path, junit: str | None, options: Options, to_json: str | None) -> int:
     """Once. 10: something slower is new; 1: the tip has no figure."""
-    suites = load_suites()
+    suites = load()
     words = vocabulary(suites)
     own = loader.of_commits(file, words)
     experiment = own.experiment

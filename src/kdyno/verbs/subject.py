@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,7 @@ from kdyno.store.index import NoSuchRun, resolve
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Note, Run, list_runs, open_run
 from kdyno.store.verdict import Verdict
-from kdyno.suites.catalogue import Suite
-from kdyno.suites.catalogue import load as load_suites
+from kdyno.suites import catalogue
 from kdyno.verbs.options import Extent, percent, runs_folder, where
 from kdyno.verbs.output import safe, say
 
@@ -41,20 +40,20 @@ _RUNS_OFFERED = 20
 _LEFT_OUT_SHOWN = 5
 
 
-def load(path: Path | None, ref: str | None = None) -> tuple[Experiment, Mapping[str, Suite]]:
+def load(path: Path | None, ref: str | None = None) -> tuple[Experiment, catalogue.Catalogue]:
     """The experiment of a file, checked, and the suites it may use; for a commit of [matrix]."""
     if path is None:
         raise UsageError(
             "which experiment? Give a file: `kdyno list experiments` shows those that come with "
             "kdyno, docs/experiment-file.md how to write one"
         )
-    suites = load_suites()
+    suites = catalogue.load()
     return loader.load(path, vocabulary(suites), ref), suites
 
 
-def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, Mapping[str, Suite], Overrides]:
+def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, catalogue.Catalogue, Overrides]:
     """The experiment of a run as its file said it, the suites, and what the run overrode."""
-    suites = load_suites()
+    suites = catalogue.load()
     origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
     experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
     # Those of a later kdyno may have other keys, which are ignored.
@@ -232,7 +231,7 @@ def case_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     experiment = _typed_experiment()
     if experiment is not None:
         return [case for use in experiment.suites for case in use.cases]
-    return [case.name for suite in load_suites().values() for case in suite.cases]
+    return [case.name for suite in catalogue.load().values() for case in suite.cases]
 
 
 def _typed_experiment() -> Experiment | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from kdyno.report import figures, plain
 from kdyno.stats.effect import PairedEffect
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
-from kdyno.suites.catalogue import Suite
+from kdyno.suites.catalogue import Catalogue
 from kdyno.verbs.options import where
 from kdyno.verbs.output import Line, say
 
@@ -241,7 +241,7 @@ def watching(experiment: Experiment) -> Iterator[Listener]:
 
 def executed(
     experiment: Experiment,
-    suites: Mapping[str, Suite],
+    suites: Catalogue,
     options: Options,
     resumed: Path | None = None,
 ) -> tuple[Run, Verdict]:
