@@ -21,7 +21,6 @@ from kdyno.cli.measuring import options_of
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.limits import FEWEST_LINKS, MOST_LINKS, MOST_MINUTES_OF_A_STEP
-from kdyno.experiment.loader import Overrides, Searching
 from kdyno.experiment.model import Experiment, Machine
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources import git
@@ -100,7 +99,7 @@ def bisect(request: Request, working: Working) -> int:
       kdyno bisect --between fast.config slow.config --case hackbench/pipe
       kdyno bisect --resume last
     """
-    options = options_of(working, Overrides())
+    options = options_of(working, loader.Overrides())
     if request.resume is not None:
         given = {name for name, value in vars(request).items() if value is not None}
         if given - {"resume", "max_minutes"}:
@@ -227,7 +226,7 @@ def _begun(request: Request) -> State:
     what cannot be searched."""
     suites, file = load(), request.experiment
     suite, _, case = (request.case or "").partition("/")
-    own, tables, home = Searching(), {}, ""
+    own, tables, home = loader.Searching(), {}, ""
     if file is not None:
         names = ("source", "series", "between", "config", "machine", "cpus", "metric")
         if several := [f"--{name}" for name in names if getattr(request, name) is not None]:

@@ -10,7 +10,6 @@ from kdyno import sandbox
 from kdyno.cli.matrix import refs_of
 from kdyno.errors import UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.loader import Overrides, apply
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.image import find
 from kdyno.machines.kinds import KINDS
@@ -59,7 +58,7 @@ def check(
                 say(f"{text}; checked with the last, {ref}")
         plan, suites = load(experiment, ref)
         overrides = overrides_of(extent, variants=tuple(variant or ()), cases=tuple(case or ()))
-        return examined(apply(overrides, plan), suites, json, fetching=fetch)
+        return examined(loader.apply(overrides, plan), suites, json, fetching=fetch)
     except UsageError as problem:
         write_json({"ok": False, "mistakes": list(problem.mistakes)}, json)
         raise
@@ -122,7 +121,7 @@ def build(
     check_writable(json)
     sandbox.require()
     plan, _ = load(experiment, ref)
-    plan = apply(Overrides(variants=tuple(variant or ())), plan)
+    plan = loader.apply(loader.Overrides(variants=tuple(variant or ())), plan)
     cache = cache_root()
     if not KINDS[plan.machine.kind].builds:
         say(f"nothing to build: the machine {plan.machine.kind!r} runs the kernel as it is")

@@ -10,7 +10,6 @@ from pathlib import Path
 from kdyno import sandbox
 from kdyno.errors import Interrupted, UsageError, interruption
 from kdyno.experiment import loader
-from kdyno.experiment.loader import apply
 from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import FILE, Engine, Settings, settings
 from kdyno.fleet.waves import Controller, Place, Record, Union, build, label_of
@@ -61,7 +60,7 @@ def go_on(path: Path, options: Options) -> tuple[Run, Verdict]:
             raise UsageError(f"{path}: nothing is kept of its jobs any more")
         options = replace(options, overrides=overrides, ref=record.ref)
         writer.save_manifest(manifest.model_copy(update={"state": "running", "stopped": ""}))
-        return _executed(writer, place, record, apply(overrides, experiment), options)
+        return _executed(writer, place, record, loader.apply(overrides, experiment), options)
 
 
 def _executed(

@@ -14,12 +14,10 @@ from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment.loader import Overrides
 from kdyno.judge import comparing
 from kdyno.judge.judging import judge_again, within
-from kdyno.kernels.installed import FORMS
-from kdyno.kernels.installed import parse as parse_image
+from kdyno.kernels import installed
 from kdyno.labs.published import article as articles
 from kdyno.report import gate
 from kdyno.report.evidence import Evidence
-from kdyno.report.gate import Rule
 from kdyno.report.sentence import worded
 from kdyno.report.show import terminal
 from kdyno.report.terminal import rejudged
@@ -112,7 +110,7 @@ def judge(
 
 
 def _judge(
-    run: Run, criteria: dict[str, float], rules: tuple[Rule, ...], shared: Shared | None
+    run: Run, criteria: dict[str, float], rules: tuple[gate.Rule, ...], shared: Shared | None
 ) -> tuple[Verdict, list[str]]:
     """One run, judged, and lines on what that changes. The verdict is kept in the run's folder, and
     in the store that is given."""
@@ -269,7 +267,7 @@ def _attribute(
 ) -> int:
     """Of two images, or of a run that was made here before: show what the difference is due to."""
     measuring = options_of(Working(runs=runs, json=json), Overrides())
-    if len(what) == 1 and what[0].partition(":")[0] not in FORMS:
+    if len(what) == 1 and what[0].partition(":")[0] not in installed.FORMS:
         if cases or sources:
             raise UsageError("--case and --source go with two images; a run has its own")
         run = find_run(what[0], runs)
@@ -281,7 +279,7 @@ def _attribute(
                 "debian:linux-image-6.12-amd64, and --source of both or of none"
             )
         for name in what:
-            parse_image(name)
+            installed.parse(name)
         suites = load_suites()
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
         folder = measuring.runs / f"{stamp}-attribution-parts"

@@ -10,7 +10,6 @@ from pathlib import Path
 from kdyno.cli.run import Request
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.loader import Matrix
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources.git import SHORT, first_parents
 from kdyno.measure.execution import Options
@@ -28,7 +27,7 @@ Row = tuple[str, str, Verdict | None]
 """A commit, its run or why there is none, the verdict."""
 
 
-def refs_of(matrix: Matrix, file: Path, yes: bool) -> tuple[str, ...]:
+def refs_of(matrix: loader.Matrix, file: Path, yes: bool) -> tuple[str, ...]:
     """The commits in order, the oldest first where they are a range. Asks before very many."""
     refs = _between(file, matrix.refs) if isinstance(matrix.refs, str) else matrix.refs
     if len(refs) > _MANY and not yes:
@@ -56,7 +55,7 @@ def _between(file: Path, span: str) -> tuple[str, ...]:
 
 
 def each(
-    matrix: Matrix, request: Request, options: Options, measured: Callable[[str], object]
+    matrix: loader.Matrix, request: Request, options: Options, measured: Callable[[str], object]
 ) -> int:
     """``measured`` for each commit that has no finished run yet of this very experiment with these
     overrides; and the table of all.

@@ -12,7 +12,6 @@ from kdyno import deferred
 from kdyno.cli.run import Attempt, Request
 from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.loader import Overrides, apply
 from kdyno.experiment.model import Experiment
 from kdyno.machines.kinds import of_command_line
 from kdyno.measure.commands import Trial, experiment_text, option_of
@@ -100,7 +99,7 @@ def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
 
 
 def options_of(
-    working: Working, overrides: Overrides, *, refresh: bool = False, beside: bool = False
+    working: Working, overrides: loader.Overrides, *, refresh: bool = False, beside: bool = False
 ) -> Options:
     """UsageError for folders and files that cannot be."""
     check_writable(working.json)
@@ -125,7 +124,7 @@ def measured(
     resumed: Path | None = None,
 ) -> int:
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
-    edited = apply(options.overrides, experiment)
+    edited = loader.apply(options.overrides, experiment)
     profiled = edited.measure.profile != "none"
     in_jobs = request.on is not None or (resumed is not None and _is_in_jobs(resumed))
     if request.fail_on or request.scoring is not None or profiled:
@@ -154,7 +153,7 @@ def measured(
 
 def _stored(
     text: str, options: Options, yes: bool
-) -> tuple[Path, Experiment, catalogue.Catalogue, Overrides]:
+) -> tuple[Path, Experiment, catalogue.Catalogue, loader.Overrides]:
     """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
     one that somebody else began."""
     run = stored_run(text, options.runs)
@@ -172,5 +171,5 @@ def _stored(
             f"`kdyno report {path.name}{where(path.parent)}` shows it"
         )
     experiment, suites, overrides = load_stored(run, manifest)
-    consent_to_build(run, apply(overrides, experiment), "to go on with it", yes=yes)
+    consent_to_build(run, loader.apply(overrides, experiment), "to go on with it", yes=yes)
     return path, experiment, suites, overrides

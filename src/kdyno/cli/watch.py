@@ -21,7 +21,6 @@ from kdyno.cli.bisect import counted, deepest, keep_answer, searched
 from kdyno.cli.measuring import options_of
 from kdyno.errors import Interrupted, KdynoError, ToolError, UsageError
 from kdyno.experiment import loader
-from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import within
 from kdyno.kernels.source import is_url, parse
@@ -94,7 +93,7 @@ def watch(
             raise UsageError(f"--every {every!r}: give a time such as 30m, 6h or 1d")
     if experiment is None:
         raise UsageError("which branch? Give an experiment file whose source is git:FOLDER#BRANCH")
-    options, first = options_of(working, Overrides()), True
+    options, first = options_of(working, loader.Overrides()), True
     while True:
         try:
             status = _visit(experiment, junit, options, working.json)

@@ -21,7 +21,6 @@ from kdyno.experiment import loader
 from kdyno.kernels.installed import differing
 from kdyno.report import effects, figures, plain, scores, tables
 from kdyno.report.charts import panels
-from kdyno.report.charts.panels import Panel
 from kdyno.report.charts.vega import COLOURS, drawn
 from kdyno.report.evidence import Evidence, Point
 from kdyno.report.groups import deciding, displayed, first_groups, groups
@@ -183,7 +182,7 @@ def _section(id_: str, evidence: Evidence, **values: Any) -> Html | None:
     return content.strip() or None
 
 
-def _chart(panel: Panel) -> Html:
+def _chart(panel: panels.Panel) -> Html:
     drawing = Html(drawn(panel.spec, panel.text))
     return element('<div class="drawing" tabindex="0">{}</div>', drawing)
 

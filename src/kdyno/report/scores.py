@@ -15,10 +15,8 @@ from typing import Any
 from kdyno.errors import UsageError
 from kdyno.reading.mistakes import among
 from kdyno.report import figures, plain
-from kdyno.report.show import grid as grids
-from kdyno.report.show import terminal
+from kdyno.report.show import grid, terminal
 from kdyno.report.show.grid import Column, Grid, escaped
-from kdyno.report.show.terminal import Part
 from kdyno.store.boot import Sample
 from kdyno.store.run import Damaged, Run
 from kdyno.store.verdict import Verdict
@@ -226,7 +224,7 @@ def _rows(suite: Suite, variant: str, values: Values, baseline: str) -> Iterator
 
 def text(tables: Iterable[ScoreTable]) -> str:
     """For a terminal, 80 columns and narrower; empty when there is nothing to say."""
-    parts: list[Part] = []
+    parts: list[terminal.Part] = []
     for table in tables:
         parts += [f"{plain.short(table.variant)} · {table.suite}", table.grid]
         parts += ["", *table.lacking, ""] if table.lacking else [""]
@@ -238,7 +236,7 @@ def markdown(tables: Iterable[ScoreTable]) -> str:
     parts = []
     for table in tables:
         parts.append(f"**{escaped(plain.short(table.variant))}**, {table.suite}")
-        parts.append(grids.markdown(table.grid))
+        parts.append(grid.markdown(table.grid))
         parts += ["\n".join(table.lacking)] if table.lacking else []
     return "\n\n".join(parts)
 

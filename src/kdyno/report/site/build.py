@@ -36,7 +36,6 @@ from kdyno.store.database.shared import Shared
 from kdyno.store.database.tables import Facts
 from kdyno.store.folder import Folder
 from kdyno.store.run import MANIFEST, Run, list_runs
-from kdyno.store.watch import Watch
 
 Progress = Callable[[int, int], None]
 """(runs done, runs to do) while reports are made."""
@@ -97,7 +96,7 @@ def build_site(
                     empty.append(name)
         of_run = _current(out, there, stamps)
         todo = [run for run in there if run.name not in of_run]
-        watches: list[Watch] = []
+        watches: list[store.Watch] = []
         for folder in store.folders(runs):
             with suppress(KdynoError):  # one that is damaged has no rows
                 watches.append(store.load(folder))
@@ -285,7 +284,7 @@ def _write_pages(
     live: bool,
     options: str,
     edition: str,
-    watches: Sequence[Watch] = (),
+    watches: Sequence[store.Watch] = (),
 ) -> tuple[str, ...]:
     """Writes the list and the history where their inputs changed; their names.
 

@@ -19,7 +19,6 @@ from kdyno.report.show.html import Html, table
 from kdyno.report.site.pages import markup_cell, minute, shell
 from kdyno.report.site.summary import Summary, page_name
 from kdyno.stats import changepoints
-from kdyno.stats.changepoints import Segment
 from kdyno.store.database.tables import Kernel
 from kdyno.store.samples import Score
 from kdyno.store.watch import Alarm, Watch
@@ -76,7 +75,7 @@ class Series:
     marks: tuple[Mark, ...]
 
     @cached_property
-    def levels(self) -> tuple[Segment, ...]:
+    def levels(self) -> tuple[changepoints.Segment, ...]:
         return changepoints.segments([mark.value for mark in self.marks])
 
     @cached_property
