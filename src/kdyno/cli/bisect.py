@@ -13,8 +13,7 @@ from secrets import token_hex
 from typing import Any
 
 from kdyno import whole
-from kdyno.bisect import points as ranges
-from kdyno.bisect import session
+from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.session import ANSWER, STATE, Execute, Question, Session, State, base_of
 from kdyno.cli.measuring import options_of
@@ -202,7 +201,7 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
             return
         (step,) = state.search().steps
         try:
-            branch = ranges.merged(repository, point, state.range.points[step.low])
+            branch = points.merged(repository, point, state.range.points[step.low])
         except ToolError:
             say(f"{repository} does not go back to where the merged branch began: not searched")
             return
@@ -218,7 +217,7 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
         if (folder / STATE).is_file():
             state = replace(session.load(folder), question=question)
         else:
-            state = State(question, Range(ranges.commits(repository, *branch), "commit"))
+            state = State(question, Range(points.commits(repository, *branch), "commit"))
 
 
 def _begun(request: Request) -> State:
@@ -287,9 +286,9 @@ def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
         raise UsageError("--series, --between, --good with --bad are three searches; take one")
     kernel = {"source": _absolute(source or DEFAULT_SOURCE)}
     if request.between is not None:
-        return kernel, "", ranges.options(*request.between)
+        return kernel, "", points.options(*request.between)
     if request.series is not None:
-        return kernel, "", Range(ranges.series(request.series.absolute()), "patch")
+        return kernel, "", Range(points.series(request.series.absolute()), "patch")
     if good and bad and ":" in good + bad:  # no name of a commit has one
         if source is not None:
             raise UsageError(
@@ -316,7 +315,7 @@ def _range(request: Request) -> tuple[dict[str, Any], str, Range]:
             folder = git.between(spec.rest, good, bad, cache_root(), building.fetching)
     else:
         folder = Path(spec.rest).expanduser().resolve()
-    return {}, str(folder), Range(ranges.commits(folder, good, bad), "commit")
+    return {}, str(folder), Range(points.commits(folder, good, bad), "commit")
 
 
 def _absolute(source: str) -> str:

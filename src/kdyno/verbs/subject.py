@@ -174,13 +174,12 @@ def consent_to_build(run: Run, experiment: Experiment, what: str, *, yes: bool) 
         lines: list[str] = []
         for variant in experiment.variants:
             compiler = "" if variant.image else f"{variant.compiler} {variant.cflags}".strip()
-            parts: list[tuple[str, str | None]] = [("source", variant.source)]
-            parts.append(("image", variant.image))
+            parts = [("source", variant.source), ("image", variant.image)]
             parts += [("patch", str(file)) for file in variant.patches]
             parts += [("compiler", compiler)]
             parts += [("flags", f"{flags} of {file}") for file, flags in variant.file_cflags]
             parts += [("routine", str(name)) for name in variant.all_routines.values()]
-            parts += [("scheduler", variant.scheduler)]
+            parts += [("scheduler", variant.scheduler or "")]
             parts += [("config", f"{own.origin}, {len(own.lines)} lines") for own in variant.config]
             lines += [f"{key:9} {value}" for key, value in parts if value]
         for use in experiment.suites:
@@ -188,11 +187,7 @@ def consent_to_build(run: Run, experiment: Experiment, what: str, *, yes: bool) 
             if use.command:
                 lines.append(f"command   {shlex.join(use.command)}")
         place = "in the sandbox" if sandbox.require() else "OUTSIDE OF ANY SANDBOX, as you"
-        say(
-            "\n".join(
-                [f"{experiment.name}, {place}:", *(f"  {line}" for line in dict.fromkeys(lines))]
-            )
-        )
+        say("\n  ".join([f"{experiment.name}, {place}:", *dict.fromkeys(lines)]))
         agree(
             f"{run.name} was not begun by you on this machine: {what} builds and runs what stands "
             "above",

@@ -24,7 +24,6 @@ from kdyno.errors import Interrupted
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.build import BuildProgress
 from kdyno.measure import execution
-from kdyno.measure.execution import Listener, Options
 from kdyno.measure.loop import Status
 from kdyno.report import figures, plain
 from kdyno.stats.effect import PairedEffect
@@ -201,12 +200,11 @@ def _picture(experiment: Experiment, status: Status, width: int) -> RenderableTy
     widest = sorted(range(len(widths)), key=lambda at: -widths[at])[:_EFFECTS_SHOWN]
     for (_suite, case, variant), effect in (effects[at] for at in sorted(widest)):
         half = effect.half_width
+        word = "precise" if _settled(effect, experiment.measure.precision) else ""
         table.add_row(
             Text(f"{plain.short(variant)}  {plain.short(case)}"),
             Text(f"±{figures.share(math.expm1(half))}" if half is not None else ""),
-            Text(
-                "precise" if _settled(effect, experiment.measure.precision) else "", style="green"
-            ),
+            Text(word, style="green"),
         )
     if effects:
         parts.append(table)
@@ -220,7 +218,7 @@ def _picture(experiment: Experiment, status: Status, width: int) -> RenderableTy
 
 
 @contextmanager
-def watching(experiment: Experiment) -> Iterator[Listener]:
+def watching(experiment: Experiment) -> Iterator[execution.Listener]:
     """A listener that shows everything on stderr while the context lasts."""
     building = Building()
     with Progress(experiment) as progress:
@@ -229,7 +227,7 @@ def watching(experiment: Experiment) -> Iterator[Listener]:
             building.end()
             progress.note(text)
 
-        yield Listener(
+        yield execution.Listener(
             building.fetching,
             building.building,
             progress.update,
@@ -242,7 +240,7 @@ def watching(experiment: Experiment) -> Iterator[Listener]:
 def executed(
     experiment: Experiment,
     suites: Catalogue,
-    options: Options,
+    options: execution.Options,
     resumed: Path | None = None,
 ) -> tuple[Run, Verdict]:
     """A run from its beginning, or from where ``resumed`` stopped, watched; and where it lies.
