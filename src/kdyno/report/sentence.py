@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 from kdyno.judge.comparing import RULE
 from kdyno.report import figures, plain, tables
@@ -63,26 +61,14 @@ def worded(verdict: Verdict, manifest: Manifest | None = None) -> Verdict:
     return verdict.model_copy(update={"answer": words})
 
 
-@dataclass(frozen=True)
 class _Answer:
-    verdict: Verdict
-
-    @cached_property
-    def baseline(self) -> str:
-        return plain.short(self.verdict.baseline)
-
-    @cached_property
-    def band(self) -> str:
-        return figures.tolerance(self.verdict.equivalent)
-
-    @cached_property
-    def suites(self) -> Counter[str]:
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.baseline = plain.short(verdict.baseline)
+        self.band = figures.tolerance(verdict.equivalent)
+        self.variants = {effect.variant for effect in verdict.effects}
+        self.suites = Counter(case for _, case in {effect.key[:2] for effect in verdict.effects})
         """Case → how many suites have one of that name."""
-        return Counter(case for _, case in {effect.key[:2] for effect in self.verdict.effects})
-
-    @cached_property
-    def variants(self) -> set[str]:
-        return {effect.variant for effect in self.verdict.effects}
 
     def sentence(self) -> str:
         verdict, failed = self.verdict, self.verdict.failed

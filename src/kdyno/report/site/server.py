@@ -102,19 +102,13 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        self._answer(with_body=True)
-
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
-
-    def _answer(self, with_body: bool) -> None:
         # A page elsewhere may point a name of its own at this machine (DNS rebinding).
         if self.server.is_local and not _is_own_name(self.headers.get("Host", "")):
-            self._send(HTTPStatus.FORBIDDEN, b"not a name of this machine\n", with_body)
+            self._send(HTTPStatus.FORBIDDEN, b"not a name of this machine\n")
             return
         path = self.path.partition("?")[0]
         if path == "/edition":
-            self._send(HTTPStatus.OK, self.server.edition.encode(), with_body)
+            self._send(HTTPStatus.OK, self.server.edition.encode())
             return
         match = _PAGE.fullmatch("/index.html" if path == "/" else path)
         content = _read(self.server.folder, match[1] or "", match[2]) if match else None
@@ -123,13 +117,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.absent(match[2].removesuffix(".html"))
                 content = _read(self.server.folder, "runs", match[2])
         if content is None:
-            self._send(HTTPStatus.NOT_FOUND, b"there is no such page\n", with_body)
+            self._send(HTTPStatus.NOT_FOUND, b"there is no such page\n")
         else:
-            self._send(HTTPStatus.OK, content, with_body, "text/html; charset=utf-8")
+            self._send(HTTPStatus.OK, content, "text/html; charset=utf-8")
 
-    def _send(
-        self, status: HTTPStatus, body: bytes, with_body: bool, kind: str = "text/plain"
-    ) -> None:
+    do_HEAD = do_GET
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str = "text/plain") -> None:
         with suppress(OSError):
             self.send_response(status)
             for name, value in _HEADERS.items():
@@ -137,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            if with_body:
+            if self.command != "HEAD":
                 self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
