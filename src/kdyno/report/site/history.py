@@ -15,7 +15,7 @@ from kdyno.report import figures, plain
 from kdyno.report.charts.panels import Strip
 from kdyno.report.groups import MOST_SHOWN
 from kdyno.report.show.grid import Cell, Column, Grid
-from kdyno.report.show.html import Html, table
+from kdyno.report.show.html import ENVIRONMENT, Html, table
 from kdyno.report.site.pages import markup_cell, minute, shell
 from kdyno.report.site.summary import Summary, page_name
 from kdyno.stats import changepoints
@@ -27,6 +27,12 @@ TOO_LITTLE = 0.01
 """A change of level below this is shown, and called too little to matter."""
 Measure = Literal["score", "effect"]
 _UNKNOWN = Kernel("", "", "", "")
+# Parameters that the pages explain.
+ENVIRONMENT.globals |= {
+    "changepoints": changepoints,
+    "too_little": TOO_LITTLE,
+    "most_series": MOST_SHOWN,
+}
 
 
 class Mark(NamedTuple):
@@ -226,7 +232,6 @@ def overview(series: Sequence[Series], live: bool = False, watches: Sequence[Wat
         shown=len(rows),
         table=table(grid),
         differences=table(differences(watches, "differences-table")) if alarms else None,
-        method=_METHOD,
         live=live,
     )
 
@@ -246,7 +251,6 @@ def history_page(series: Sequence[Series], live: bool = False) -> str:
         choices={name: values for name, values in choices.items() if len(values) > 1},
         count=len(series),
         shown=len(plotted),
-        method=_METHOD,
         scripts=["history.js"],
         values=_data(plotted),
         up="../",
@@ -313,16 +317,3 @@ def _data(series: Sequence[Series]) -> dict[str, Any]:
         "kernels": list(versions),
         "series": charts,
     }
-
-
-_METHOD = {
-    "available": changepoints.available(),
-    "least_points": changepoints.LEAST_POINTS,
-    "least_run": changepoints.LEAST_RUN,
-    "penalty": f"{changepoints.PENALTY:g}",
-    "smallest_spread": f"{100 * changepoints.SMALLEST_SPREAD:g}",
-    "sure": f"{changepoints.SURE:g}",
-    "too_little": figures.share(TOO_LITTLE),
-    "most_shown": MOST_SHOWN,
-}
-"""Parameters that the pages explain."""
