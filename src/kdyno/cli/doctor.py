@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -236,11 +236,9 @@ def look(folder: Path) -> Node:
         locks = token is not None
     name, own, beside = os.environ.get("SLURMD_NODENAME"), os.environ.get("SLURM_JOB_ID"), 0
     if name:
-        try:
+        with suppress(OSError, subprocess.TimeoutExpired):
             listed = _slurm("squeue", "-h", "-t", "RUNNING", "-w", name, "-o", "%A")
             beside = len(set(listed.stdout.split()) - {own})
-        except (OSError, subprocess.TimeoutExpired):
-            pass
     return Node(
         node=name or os.uname().nodename,
         cpu_model=str(facts.machine().get("cpu_model") or "unknown CPU"),

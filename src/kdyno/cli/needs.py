@@ -35,9 +35,8 @@ def _space() -> str | None:
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    return (
-        None if free > _LEAST_FREE_BYTES else f"{free / 1e9:.1f} GB free at {folder}, 5 GB needed"
-    )
+    lacking = f"{free / 1e9:.1f} GB free at {folder}, 5 GB needed"
+    return None if free > _LEAST_FREE_BYTES else lacking
 
 
 def _gnu_patch() -> str | None:
@@ -84,11 +83,8 @@ class Need:
         if self.modules:
             if shutil.which("pkg-config") is None:
                 return "no pkg-config on PATH"
-            statuses = {
-                module: capture(["pkg-config", "--exists", module]).status
-                for module in self.modules
-            }
-            if lacking := [name for name, status in statuses.items() if status != 0]:
+            query = ["pkg-config", "--exists"]
+            if lacking := [name for name in self.modules if capture([*query, name]).status != 0]:
                 return f"pkg-config knows no {', no '.join(lacking)}"
         if self.links or self.header:
             return self._compiler_lacks()
@@ -125,8 +121,6 @@ def _read(file: Path) -> tuple[Need, ...]:
 
 
 NEEDS = _read(Path(__file__).with_name("needs.toml"))
-
-
 Finding = tuple[Need, str | None]
 """A need, and what is wrong; None: it is met."""
 
