@@ -22,15 +22,13 @@ from kdyno.report.show.grid import Column, Grid, Value, escaped, of_rows
 from kdyno.report.show.html import ENVIRONMENT
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Kinds, Verdict
 
-Exported = str | bytes
-
 
 @dataclass(frozen=True)
 class Exporter:
     name: str
     suffix: str
     """With the dot; may have two (``.speedscope.json``)."""
-    export: Callable[[Evidence], Exported]
+    export: Callable[[Evidence], str | bytes]
     """Bytes for formats that are no text. It copes with evidence that is a verdict alone."""
     needs_run: bool = False
     """It shows boots."""
@@ -109,7 +107,6 @@ def csv(evidence: Evidence) -> str:
 # A last "-8" is taken for the number of CPUs and cut off, so fscopy-256 and fscopy-1024 would be
 # one benchmark; "/size=8" is how Go writes a parameter.
 _LAST_NUMBER = re.compile(r"-(?=\d+$)")
-_GAPS = re.compile(r"[\s/]+")
 
 
 def benchstat(evidence: Evidence) -> str:
@@ -117,7 +114,7 @@ def benchstat(evidence: Evidence) -> str:
     divides by it. Go proposal 14313, with the unit lines of golang.org/x/perf/benchfmt."""
 
     def word(text: str) -> str:
-        return _LAST_NUMBER.sub("=", _GAPS.sub("_", plain.name(text)))
+        return _LAST_NUMBER.sub("=", re.sub(r"[\s/]+", "_", plain.name(text)))
 
     def unit_of(text: str) -> str:
         return re.sub(r"\s+", "_", plain.name(text))
