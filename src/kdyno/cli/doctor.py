@@ -3,8 +3,7 @@
 runs can be measured on a cluster's nodes.
 
 Each node is asked by a job on it, ``python -m kdyno.cli.doctor FOLDER FILE``: that looks at its
-node and writes FILE.
-"""
+node and writes FILE."""
 
 from __future__ import annotations
 

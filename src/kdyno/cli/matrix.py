@@ -61,8 +61,7 @@ def each(
     overrides; and the table of all.
 
     The exit status is that of the worst row, by --fail-on, measured now or before; a commit
-    without a verdict is 1.
-    """
+    without a verdict is 1."""
     assert request.experiment is not None
     text = loader.read(request.experiment)
     refs = refs_of(matrix, request.experiment, request.yes)

@@ -72,8 +72,7 @@ class Bundle:
 def flat(verb: Callable[..., int]) -> Callable[..., int]:
     """The function as typer takes it: a bundle of options becomes its fields.
 
-    ValueError where a name comes twice.
-    """
+    ValueError where a name comes twice."""
     parameters: list[Parameter] = []
     bundles: dict[str, type[Bundle]] = {}
 

@@ -2,8 +2,7 @@
 """Where everything goes that kdyno says: the one place that prints, and it prints safely.
 
 Names and texts come from experiments, run folders, kernels and guests. Whatever is in them, no
-control character, escape sequence or change of the writing's direction reaches a terminal.
-"""
+control character, escape sequence or change of the writing's direction reaches a terminal."""
 
 from __future__ import annotations
 
@@ -107,8 +106,7 @@ def check_writable(json: str | None, other: str | None = None, option: str = "-o
 def write(content: str | bytes, file: str) -> None:
     """To stdout for ``-``, else to the file, which is then whole or as it was.
 
-    Text is UTF-8 in both, whatever the locale is; a terminal gets it without what it would obey.
-    """
+    Text is UTF-8 in both, whatever the locale is; a terminal gets it without what it would obey."""
     if isinstance(content, str):
         content = content if content.endswith("\n") else content + "\n"
         if file == "-" and sys.stdout.isatty():

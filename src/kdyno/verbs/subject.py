@@ -200,8 +200,7 @@ def experiment_files(_ctx: typer.Context, incomplete: str) -> list[str]:
     """TOML files beside what was typed and one folder below.
 
     Never a bare folder: some shells put a space after a word that is offered alone. Where this
-    offers nothing they complete folders by themselves.
-    """
+    offers nothing they complete folders by themselves."""
     typed, slash, begun = incomplete.rpartition("/")
     top = Path(typed or slash or ".").expanduser()
     matches = [*top.glob(f"{begun}*.toml"), *top.glob(f"{begun}*/*.toml")]

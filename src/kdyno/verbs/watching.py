@@ -245,8 +245,7 @@ def executed(
 ) -> tuple[Run, Verdict]:
     """A run from its beginning, or from where ``resumed`` stopped, watched; and where it lies.
 
-    Whoever interrupts it hears how to go on.
-    """
+    Whoever interrupts it hears how to go on."""
     begun: list[Path] = []
 
     def started(path: Path) -> None:
