@@ -19,18 +19,9 @@ from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.suites import catalogue
+from kdyno.verbs import subject
 from kdyno.verbs.options import Extent, Working, runs_folder, where
 from kdyno.verbs.output import check_writable, say
-from kdyno.verbs.subject import (
-    consent,
-    consent_to_build,
-    load,
-    load_stored,
-    overrides_of,
-    pushed,
-    store_prepared,
-    stored_run,
-)
 from kdyno.verbs.watching import executed
 
 # What few runs need, or all of them only when everything is measured: imported then.
@@ -46,7 +37,7 @@ _end = deferred("kdyno.cli.outcome:end")
 
 def run(request: Request, extent: Extent, working: Working) -> int:
     names = ("calibrate", "interleave", "metric", "exact_boots", "layouts")
-    overrides = overrides_of(
+    overrides = subject.overrides_of(
         extent,
         variants=tuple(request.variant or ()),
         cases=tuple(request.case or ()),
@@ -69,7 +60,7 @@ def run(request: Request, extent: Extent, working: Working) -> int:
         return measured(experiment, suites, options, request, json, resumed=path)
 
     def one(ref: str | None) -> int:
-        experiment, suites = load(file, ref)
+        experiment, suites = subject.load(file, ref)
         return measured(experiment, suites, replace(options, ref=ref or ""), request, json)
 
     matrix = None
@@ -81,7 +72,7 @@ def run(request: Request, extent: Extent, working: Working) -> int:
 
 
 def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
-    options = options_of(working, overrides_of(extent))
+    options = options_of(working, subject.overrides_of(extent))
     of_command_line(
         attempt.machine, "a command is tried in several kernels, and for that there are"
     )
@@ -131,8 +122,8 @@ def measured(
         _check_wishes(edited, suites, request, in_jobs=in_jobs)
     if request.on is not None:
         _check_jobs(edited, request.on)
-    shared = store_prepared() if request.push else None
-    consent(edited, request.yes or resumed is not None)
+    shared = subject.store_prepared() if request.push else None
+    subject.consent(edited, request.yes or resumed is not None)
     if request.dry_run:
         return int(_examined(edited, suites, json, fetching=False))
     if resumed is not None and in_jobs:
@@ -144,7 +135,7 @@ def measured(
     run, status = _end(run, verdict, edited, experiment, suites, options, request, json)
     if shared is not None:
         try:
-            pushed(shared, run)
+            subject.pushed(shared, run)
         except KdynoError:
             say(f"measured, but not pushed: `kdyno push {run.name}` tries again")
             raise
@@ -156,7 +147,7 @@ def _stored(
 ) -> tuple[Path, Experiment, catalogue.Catalogue, loader.Overrides]:
     """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
     one that somebody else began."""
-    run = stored_run(text, options.runs)
+    run = subject.stored_run(text, options.runs)
     path, manifest = run.path, run.manifest()
     if manifest.joined:
         raise UsageError(
@@ -170,6 +161,6 @@ def _stored(
             f"{path.name} is finished ({manifest.stopped}); "
             f"`kdyno report {path.name}{where(path.parent)}` shows it"
         )
-    experiment, suites, overrides = load_stored(run, manifest)
-    consent_to_build(run, loader.apply(overrides, experiment), "to go on with it", yes=yes)
+    experiment, suites, overrides = subject.load_stored(run, manifest)
+    subject.consent_to_build(run, loader.apply(overrides, experiment), "to go on with it", yes=yes)
     return path, experiment, suites, overrides

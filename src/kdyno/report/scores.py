@@ -20,16 +20,8 @@ from kdyno.report.show.grid import Column, Grid, escaped
 from kdyno.store.boot import Sample
 from kdyno.store.run import Damaged, Run
 from kdyno.store.verdict import Verdict
+from kdyno.suites import score
 from kdyno.suites.catalogue import Catalogue, Suite
-from kdyno.suites.score import (
-    SCORINGS,
-    Index,
-    case_index,
-    group_scores,
-    members,
-    suite_index,
-    unixbench_mean,
-)
 
 EXPLAINED: Mapping[str, str] = {
     "kdyno": "the median of the boots, each the median of its repetitions",
@@ -51,9 +43,9 @@ class ScoreRow:
     """case, group or suite."""
     amount: str
     """The case's value with its unit; empty for the others."""
-    reference: Index
+    reference: score.Index
     """Against the suite's reference machine."""
-    own: Index
+    own: score.Index
     """Against the run's baseline variant, which has 100."""
 
     @property
@@ -147,7 +139,7 @@ def values_in(run: Run, scoring: str) -> Values:
                 scores.setdefault(boot.variant, {}).setdefault(key, []).extend(own)
     return {
         variant: {
-            key: unixbench_mean(of_case, better[key])
+            key: score.unixbench_mean(of_case, better[key])
             if scoring == "unixbench"
             else statistics.median(of_case)
             for key, of_case in of_variant.items()
@@ -158,8 +150,8 @@ def values_in(run: Run, scoring: str) -> Values:
 
 def check_word(scoring: str) -> None:
     """UsageError with the nearest right word for one that is none."""
-    if scoring not in SCORINGS:
-        raise UsageError(f"--scoring {scoring!r}{among(scoring, SCORINGS)}")
+    if scoring not in score.SCORINGS:
+        raise UsageError(f"--scoring {scoring!r}{among(scoring, score.SCORINGS)}")
 
 
 def check(scoring: str | None, suites: Iterable[str], catalogue: Catalogue) -> None:
@@ -200,26 +192,26 @@ def _rows(suite: Suite, variant: str, values: Values, baseline: str) -> Iterator
     for case in suite.cases:
         if case.name not in own:
             continue
-        if (index := case_index(suite, case, own[case.name])) is not None:
+        if (index := score.case_index(suite, case, own[case.name])) is not None:
             indices[case.name] = index
         if case.name in base:
             ratio = own[case.name] / base[case.name]
             relative[case.name] = _OWN * (ratio if case.better == "higher" else 1.0 / ratio)
         amount = figures.quantity(own[case.name], case.unit)
-        scores = (Index(of.get(case.name)) for of in (indices, relative))
+        scores = (score.Index(of.get(case.name)) for of in (indices, relative))
         yield ScoreRow(variant, case.name, "case", amount, *scores)
     measured = set(own)
-    scales = [group_scores(suite.groups, of) for of in (indices, relative)]
+    scales = [score.group_scores(suite.groups, of) for of in (indices, relative)]
     for group, parts in suite.groups.items():  # parts that are groups stand before it
         if group in measured or not measured.isdisjoint(parts):
             measured.add(group)
             yield ScoreRow(variant, group, "group", "", *(scale[group] for scale in scales))
-    if (whole := suite_index(suite, own)) is not None:
-        names = [case.name for case in members(suite)]
+    if (whole := score.suite_index(suite, own)) is not None:
+        names = [case.name for case in score.members(suite)]
         missing = tuple(name for name in names if name not in relative)
         # The index divided by the baseline's: the geometric mean of the ratios.
         mean = None if missing else statistics.geometric_mean(relative[name] for name in names)
-        yield ScoreRow(variant, "index", "suite", "", whole, Index(mean, missing))
+        yield ScoreRow(variant, "index", "suite", "", whole, score.Index(mean, missing))
 
 
 def text(tables: Iterable[ScoreTable]) -> str:
