@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kdyno.bisect import attribution
 from kdyno.cli.measuring import options_of
-from kdyno.cli.outcome import export_of, show_outcome
+from kdyno.cli.outcome import export_of, show_outcome, write_verdict
 from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment.loader import Overrides
 from kdyno.judge import comparing
@@ -38,7 +38,6 @@ from kdyno.verbs.output import (
     write,
     write_export,
     write_json,
-    write_json_text,
 )
 from kdyno.verbs.subject import find_run, is_fetched, judged, pushed, store_prepared
 from kdyno.verbs.watching import Building, executed, say_where
@@ -99,7 +98,7 @@ def judge(
     status = next(each for each in order if each in statuses)
     with kept_status():
         if json is not None and len(subjects) == 1:
-            write_json_text(results[0][1].to_json(), json)
+            write_verdict(results[0][1], json)
         elif json is not None:
             data = [{"run": run.name, "verdict": verdict.to_data()} for run, verdict, _ in results]
             write_json(data, json)
@@ -217,8 +216,7 @@ def compare(
         verdict = worded(within(subjects[0], against, variant))
     else:
         verdict = worded(comparing.compare(subjects, common=common, variant=variant))
-    if json is not None:
-        write_json_text(verdict.to_json(), json)
+    write_verdict(verdict, json)
     if chosen is not None:
         write_export(chosen.export(Evidence(verdict)), chosen.name, output)
     elif json != "-":

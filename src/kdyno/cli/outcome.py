@@ -111,8 +111,7 @@ def show_outcome(
     """As a table, and as JSON where it is wanted. ``run``: also its scores, all of them or a line a
     suite."""
     with kept_status():
-        if json is not None:
-            write_json_text(with_scores(run, verdict.to_json(), scoring, "json"), json)
+        write_verdict(verdict, json, run, scoring)
         if json == "-":
             return
         show_verdict(verdict)
@@ -123,6 +122,14 @@ def show_outcome(
             own = scores.tables(scores.values_of(verdict), catalogue.load(), verdict.baseline)
             if line := scores.summary(own):
                 show(f"\n{line}")
+
+
+def write_verdict(
+    verdict: Verdict, json: str | None, run: Run | None = None, scoring: str | None = None
+) -> None:
+    """As JSON, with the run's scores, where it is wanted."""
+    if json is not None:
+        write_json_text(with_scores(run, verdict.to_json(), scoring, "json"), json)
 
 
 def with_scores(

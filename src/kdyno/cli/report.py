@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from kdyno import labs, whole
-from kdyno.cli.outcome import SCORED, export_of, show_outcome, with_scores
+from kdyno.cli.outcome import SCORED, export_of, show_outcome, with_scores, write_verdict
 from kdyno.errors import KdynoError, UsageError
 from kdyno.paths import cache_root
 from kdyno.report import gate, scores
@@ -23,14 +23,7 @@ from kdyno.store.database.address import location
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs import options
 from kdyno.verbs.options import argument, option, runs_folder
-from kdyno.verbs.output import (
-    check_writable,
-    kept_status,
-    say,
-    write_export,
-    write_json,
-    write_json_text,
-)
+from kdyno.verbs.output import check_writable, kept_status, say, write_export, write_json
 from kdyno.verbs.subject import find_run, judged, pushed, store, store_needed, stored_run
 from kdyno.verbs.watching import site_line
 
@@ -105,8 +98,7 @@ def report(
         show_outcome(verdict, json, subject, scoring)
         return status
     with kept_status():
-        if json is not None:
-            write_json_text(with_scores(subject, verdict.to_json(), scoring, "json"), json)
+        write_verdict(verdict, json, subject, scoring)
         evidence = gather(subject, verdict) if chosen.needs_run else Evidence(verdict)
         evidence = replace(evidence, sections=labs.reports())
         exported = with_scores(subject, chosen.export(evidence), scoring, chosen.name)
