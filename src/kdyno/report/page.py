@@ -253,10 +253,7 @@ def boots_section(evidence: Evidence) -> Html | None:
     baseline = evidence.verdict.baseline
     others = [variant for variant in evidence.variants if variant != baseline] or [baseline]
     of_key = {effect.key: effect for effect in map(deciding, evidence.verdict.effects)}
-    lost: dict[str, list[int]] = {}
-    for boot in evidence.boots:
-        if not boot.ok:
-            lost.setdefault(boot.variant, []).append(boot.position)
+    lost = [boot for boot in evidence.boots if not boot.ok]
     numbers = {key: at for at, key in enumerate(_measured(evidence))}
     rows = []
     for case, variant, points in evidence.cells:
@@ -266,7 +263,7 @@ def boots_section(evidence: Evidence) -> Html | None:
             "baseline": evidence.points.get((*case.key, baseline), ()),
             "variant": () if variant == baseline else points,
         }
-        failed = sorted({*lost.get(baseline, ()), *lost.get(variant, ())})
+        failed = [boot.position for boot in lost if boot.variant in (baseline, variant)]
         strip, paths = panels.boots_strip(len(evidence.boots), arms, failed)
         effect = of_key.get((*case.key, variant))
         words = ""
