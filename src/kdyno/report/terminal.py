@@ -148,7 +148,6 @@ def _plot(effect: Effect, half: float, equivalent: float, width: int) -> str:
 def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str]]:
     """(style, head, text) lines below the tables: failures first, then warnings, then
     what marks mean that are there."""
-
     notes = [
         ("bold magenta", "failed", f"{plain.name(variant)}: {plain.sentence(reason)}")
         for variant, reason in verdict.failed.items()

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -291,29 +291,26 @@ def _write_pages(
     texts: page of a run → what is another text whenever its summary is another."""
     measured = [summary for summary in summaries if summary.scores]
     series = series_of(measured)
-    inputs = {
-        "index.html": list(texts.values()),
-        "history.html": [*(texts[each.page] for each in measured), *map(repr, watches)],
-    }
-    pages: dict[str, Callable[[], str]] = {
-        "index.html": lambda: listing(summaries, live),
-        "history.html": lambda: overview(series, live, watches),
+    of_history = [*(texts[each.page] for each in measured), *map(repr, watches)]
+    pages: dict[str, tuple[Iterable[str], Callable[[], str]]] = {
+        "index.html": (texts.values(), lambda: listing(summaries, live)),
+        "history.html": (of_history, lambda: overview(series, live, watches)),
     }
     for experiment in dict.fromkeys(summary.experiment for summary in measured):
-        name = f"history/{page_name(experiment or '?')}.html"
-        inputs[name] = [texts[each.page] for each in measured if each.experiment == experiment]
+        inputs = [texts[each.page] for each in measured if each.experiment == experiment]
         own = [each for each in series if each.experiment == experiment]
-        pages[name] = partial(history_page, own, live)
+        name = f"history/{page_name(experiment or '?')}.html"
+        pages[name] = (inputs, partial(history_page, own, live))
     before = state(out).get("pages")
     before = before if isinstance(before, dict) else {}
-    digests = {name: joined(options, joined(*of)) for name, of in inputs.items()}
+    digests = {name: joined(options, joined(*inputs)) for name, (inputs, _) in pages.items()}
     written = [
         name
         for name, digest in digests.items()
         if before.get(name) != digest or not (out / name).is_file()
     ]
     for name in written:
-        write(out / name, pages[name]())
+        write(out / name, pages[name][1]())
     for path in (out / "history").glob("*.html"):
         if f"history/{path.name}" not in pages:
             path.unlink(missing_ok=True)
