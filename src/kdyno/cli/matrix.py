@@ -21,8 +21,6 @@ from kdyno.verbs.output import say
 from kdyno.verbs.subject import agree, earlier, load
 
 _MANY = 64
-
-
 Row = tuple[str, str, Verdict | None]
 """A commit, its run or why there is none, the verdict."""
 
@@ -38,9 +36,7 @@ def refs_of(matrix: loader.Matrix, file: Path, yes: bool) -> tuple[str, ...]:
 def _between(file: Path, span: str) -> tuple[str, ...]:
     """span: FIRST..LAST."""
     experiment, _suites = load(file, span.partition("..")[2])
-    baseline = next(
-        variant for variant in experiment.variants if variant.name == experiment.baseline
-    )
+    baseline = next(own for own in experiment.variants if own.name == experiment.baseline)
     spec = parse(baseline.source)
     if spec.kind != "git" or is_url(spec.rest):
         raise UsageError(
