@@ -261,9 +261,8 @@ def junit_xml(name: str, suites: Sequence[TestSuite]) -> str:
             counts["tests"] += 1
             if test.outcome is not None:
                 kind, word = test.outcome
-                xml.SubElement(case, kind, message=test.text, type=word).text = (
-                    test.more or test.text
-                )
+                about = xml.SubElement(case, kind, message=test.text, type=word)
+                about.text = test.more or test.text
                 counts[_COUNTED[kind]] += 1
             elif test.text:
                 xml.SubElement(case, "system-out").text = test.text

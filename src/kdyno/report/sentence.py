@@ -42,9 +42,8 @@ def worded(verdict: Verdict, manifest: Manifest | None = None) -> Verdict:
     manifest: of its run, which names the kernel that was measured alone."""
     if table := verdict.factors:
         lines = tables.summary_of_factors(table, verdict.equivalent)
-        verdict = verdict.model_copy(
-            update={"factors": table.model_copy(update={"summary": lines})}
-        )
+        table = table.model_copy(update={"summary": lines})
+        verdict = verdict.model_copy(update={"factors": table})
     words = answer(verdict)
     if verdict.values:
         measured = [value for value in verdict.values if value.value is not None]

@@ -192,9 +192,7 @@ def method(verdict: Verdict) -> str:
     paired, corrected = "paired within blocks", "corrected for the number of effects"
     if verdict.rule == RULE:
         paired = "of runs that were measured one after the other"
-        corrected = (
-            f"{corrected} where there is a verdict, else of the spread inside the runs alone"
-        )
+        corrected += " where there is a verdict, else of the spread inside the runs alone"
     return (
         f"The effect is variant ÷ baseline, {paired}; the value is the baseline's median × the "
         f"effect; the interval is {corrected}."
