@@ -214,22 +214,20 @@ def _delivered(argv: Sequence[str], folder: Path | None, given: bytes) -> str:
     return f"status {status}: {output[-500:]}" if status else ""
 
 
-def _junit(
-    experiment: Experiment, new: Sequence[Alarm], why: str, measured: Collection[str]
-) -> str:
+def _junit(plan: Experiment, new: Sequence[Alarm], why: str, measured: Collection[str]) -> str:
     """A test per case; what is slower and new is a failure, a case without a figure an error."""
     slower = {alarm.name: alarm for alarm in new if alarm.word == "slower"}
     tests = []
-    for name in (f"{use.name}/{case}" for use in experiment.suites for case in use.cases):
+    for name in (f"{use.name}/{case}" for use in plan.suites for case in use.cases):
         if why and name not in measured:
             tests.append(Test(name, plain.sentence(why), ("error", "failed")))
         elif alarm := slower.get(name):
             message = f"{figures.effect(alarm.ratio)} {alarm.commit[:12]} {alarm.title}"
-            more = "\n".join(map(plain.line, text(alarm, experiment.name).split("\n")))
+            more = "\n".join(map(plain.line, text(alarm, plan.name).split("\n")))
             tests.append(Test(name, plain.sentence(message), ("failure", "slower"), more=more))
         else:
             tests.append(Test(name, ""))
-    return junit_xml(experiment.name, [TestSuite(experiment.name, tests)])
+    return junit_xml(plan.name, [TestSuite(plan.name, tests)])
 
 
 def _list(runs: Path, to_json: str | None) -> None:

@@ -229,9 +229,7 @@ class _Answer:
         for word in ("faster", "slower"):
             tops = []
             for group in tested:
-                if moved := [
-                    each for each in filter(_matters, group.tested) if each.verdict == word
-                ]:
+                if moved := [own for own in filter(_matters, group.tested) if own.verdict == word]:
                     tops.append((group, max(moved, key=_distance)))
             if not tops:
                 continue

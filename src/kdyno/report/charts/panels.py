@@ -158,14 +158,12 @@ def factor_panels(verdict: Verdict) -> list[Panel]:
             f"{plain.short(effect.at or '')} {figures.effect(effect.ratio)}" for effect in effects
         )
         levels = table.factors.get(other, ())
-        spec = _factor_chart(effects, levels, verdict.equivalent)
+        spec = _level_chart(effects, levels, verdict.equivalent)
         panels.append(Panel(title, f"{title}: {points}", spec))
     return panels[:_MOST_INTERACTIONS]
 
 
-def _factor_chart(
-    effects: Sequence[FactorEffect], levels: Sequence[str], equivalent: float
-) -> Spec:
+def _level_chart(effects: Sequence[FactorEffect], levels: Sequence[str], equivalent: float) -> Spec:
     there = dict.fromkeys(effect.at or "" for effect in effects)
     # A verdict from elsewhere may have effects of levels that it does not list.
     order = dict.fromkeys((*(level for level in levels if level in there), *there))
