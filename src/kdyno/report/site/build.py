@@ -117,47 +117,44 @@ def build_site(
         return Built(len(there), fresh, len(there) - fresh, removed, written, edition)
 
 
+@dataclass
 class SharedSite:
     """Of a shared store. ``out`` is the folder of its pages, ``cache`` where fetched runs lie
     meanwhile."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        out: Path,
-        cache: Path,
-        *,
-        live: bool = False,
-        sections: Sections = tuple,
-    ) -> None:
-        self._shared, self._out, self._cache = shared, out, cache
-        self._live, self._sections = live, sections
-        self._options = joined(tool_stamp(), str(live), "shared")
+    shared: Shared
+    out: Path
+    cache: Path
+    live: bool = False
+    sections: Sections = tuple
+
+    def __post_init__(self) -> None:
+        self._options = joined(tool_stamp(), str(self.live), "shared")
         self._runs: dict[str, Facts] = {}
         self._making = threading.Lock()
 
     def build(self) -> Built:
         """The list and the history; reports of runs that changed are gone."""
-        prepare(self._out)
-        with whole.locked(self._out / ".lock"):
-            facts = self._shared.listed(Wanted())
+        prepare(self.out)
+        with whole.locked(self.out / ".lock"):
+            facts = self.shared.listed(Wanted())
             self._runs = {page_name(run.name): run for run in facts}
-            gone = _remove_others(self._out, set(self._runs))
+            gone = _remove_others(self.out, set(self._runs))
             for page, run in self._runs.items():
-                if _kept(self._out, page).stamp != joined(self._options, run.digest):
-                    _report(self._out, page).unlink(missing_ok=True)
+                if _kept(self.out, page).stamp != joined(self._options, run.digest):
+                    _report(self.out, page).unlink(missing_ok=True)
             edition = joined(self._options, *(f"{run.identity} {run.digest}" for run in facts))
             built = Built(len(facts), 0, len(facts), gone, (), edition)
-            if _unchanged(self._out, edition):
+            if _unchanged(self.out, edition):
                 return built
             # A run that comes in between is seen by the next look: the edition is without it.
-            rows = self._shared.rows(Wanted())
+            rows = self.shared.rows(Wanted())
             summaries = [
                 of_rows(run, rows.kernels.get(run.identity, ()), rows.scores.get(run.identity, ()))
                 for run in reversed(rows.facts)
             ]
             texts = {page_name(run.name): f"{run.identity} {run.digest}" for run in rows.facts}
-            written = _write_pages(self._out, summaries, texts, self._live, self._options, edition)
+            written = _write_pages(self.out, summaries, texts, self.live, self._options, edition)
             return replace(built, pages=written)
 
     def make(self, page: str) -> None:
@@ -166,22 +163,22 @@ class SharedSite:
         if run is None or not run.judged:
             return
         with self._making:
-            if not _report(self._out, page).is_file():
-                folder = str(self._shared.fetch(run, self._cache).path)
-                _make_report((folder, str(self._out), self._sections))
-                _keep(self._out, page, Kept(joined(self._options, run.digest)))
+            if not _report(self.out, page).is_file():
+                folder = str(self.shared.fetch(run, self.cache).path)
+                _make_report((folder, str(self.out), self.sections))
+                _keep(self.out, page, Kept(joined(self._options, run.digest)))
 
     def build_all(self, progress: Progress) -> Built:
         built = self.build()
         todo = [
             (name, run)
             for name, run in self._runs.items()
-            if run.judged and not _report(self._out, name).is_file()
+            if run.judged and not _report(self.out, name).is_file()
         ]
         for done, (name, run) in enumerate(todo, 1):
             self.make(name)
             # A site of a thousand runs needs each of them once.
-            self._shared.forget(self._shared.fetch(run, self._cache))
+            self.shared.forget(self.shared.fetch(run, self.cache))
             progress(done, len(todo))
         return replace(built, rendered=len(todo), kept=built.runs - len(todo))
 
