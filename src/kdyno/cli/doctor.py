@@ -201,6 +201,7 @@ _WAIT_S = 90.0
 """For the next node to answer, before those that have not are reported as busy."""
 _LOOK_S = 0.5
 _PATIENCE_S = 30.0
+_HERE = "this machine"
 _DOWN = ("down", "drain", "fail", "maint", "unknown", "powering", "powered")
 NO_LOCKS = (
     "locks of the cache do not hold between nodes: two runs that begin at once may build an image "
@@ -286,9 +287,6 @@ def _nodes(on: str, json: str | None) -> int:
     lines += [f"\n{note}" for note in notes]
     ok = not any(problems for _name, _node, problems in findings)
     return _answer(json, {"ok": ok, "nodes": rows, "notes": notes}, lines)
-
-
-_HERE = "this machine"
 
 
 def nodes_of(chosen: Settings) -> list[tuple[str, str]]:

@@ -141,7 +141,6 @@ def family(os_release: str) -> str | None:
 
 
 def this_family() -> str | None:
-    """Family of this machine's distribution."""
     try:
         return family(Path("/etc/os-release").read_text(encoding="utf-8", errors="replace"))
     except OSError:

@@ -224,7 +224,6 @@ def text(tables: Iterable[ScoreTable]) -> str:
 
 
 def markdown(tables: Iterable[ScoreTable]) -> str:
-    """The same for a document."""
     parts = []
     for table in tables:
         parts.append(f"**{escaped(plain.short(table.variant))}**, {table.suite}")
@@ -258,13 +257,8 @@ def as_json(tables: Iterable[ScoreTable], scoring: str) -> dict[str, Any]:
         scores = {"score": row.reference.value, "of_baseline": row.own.value}
         return {"name": row.name, "kind": row.kind, **scores, "missing": row.missing}
 
-    listed = [
-        {
-            "suite": table.suite,
-            "variant": table.variant,
-            "baseline": table.baseline,
-            "rows": list(map(row_of, table.rows)),
-        }
-        for table in tables
-    ]
+    listed: list[dict[str, Any]] = []
+    for table in tables:
+        about = {"suite": table.suite, "variant": table.variant, "baseline": table.baseline}
+        listed.append({**about, "rows": list(map(row_of, table.rows))})
     return {"scoring": scoring, "tables": listed}

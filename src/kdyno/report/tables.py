@@ -29,8 +29,6 @@ NOTE_OF_GROUPS = (
     "a group is the harmonic mean of its cases' ratios in each block, and above 0 % is better; "
     "intervals are corrected for all that the run claims"
 )
-_FEW_MACHINES = 16
-"""That a text shows; a page has them all."""
 _NOTHING = 5e-4
 """Instructions: fewer are shown as none."""
 
@@ -142,10 +140,10 @@ def functions(verdict: Verdict) -> Grid | None:
     return Grid(columns, rows, "Instructions by function", id="functions-table") if rows else None
 
 
-def strata(verdict: Verdict, most: int = _FEW_MACHINES) -> Grid | None:
+def strata(verdict: Verdict, most: int = 16) -> Grid | None:
     """For each effect the common one, then by CPU model, then by machine; None for one machine.
 
-    most: machines of an effect that are shown; of more than that those at both ends."""
+    most: machines of an effect that are shown, all in a page; of more those at both ends."""
     rows: list[tuple[Effect | None, StratumEffect]] = []
     for effect in verdict.effects:
         if effect.strata is None:
