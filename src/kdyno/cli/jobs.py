@@ -44,11 +44,6 @@ def begin(file: Path, experiment: Experiment, on: str, options: Options) -> tupl
         return _executed(writer, Place(writer.run.path), record, experiment, options)
 
 
-def is_in_jobs(run: Path) -> bool:
-    """Jobs have measured this run, and it is not finished."""
-    return Place(run).read() is not None
-
-
 def go_on(path: Path, options: Options) -> tuple[Run, Verdict]:
     """With a run whose controller was interrupted or killed."""
     with write_run(path) as writer:

@@ -42,8 +42,6 @@ from kdyno.verbs.output import (
 from kdyno.verbs.subject import find_run, is_fetched, judged, pushed, store_prepared
 from kdyno.verbs.watching import Building, executed, say_where
 
-LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
-
 
 def judge(
     what: options.RunNames,
@@ -71,7 +69,7 @@ def judge(
     shared = store_prepared() if push else None
     rules = gate.parse(fail_on or [])
     level = percent(confidence, "--confidence")
-    if level is not None and not LEAST_CONFIDENCE <= level <= MOST_CONFIDENCE:
+    if level is not None and not 0.5 <= level <= 0.9999:
         raise UsageError(f'--confidence {confidence!r}: allowed is "50%" to "99.99%"')
     given = {
         "confidence": level,

@@ -27,7 +27,7 @@ from kdyno.verbs.watching import executed
 # What few runs need, or all of them only when everything is measured: imported then.
 _begin_in_jobs = deferred("kdyno.cli.jobs:begin")
 _go_on_in_jobs = deferred("kdyno.cli.jobs:go_on")
-_is_in_jobs = deferred("kdyno.cli.jobs:is_in_jobs")
+_place = deferred("kdyno.fleet.waves:Place")
 _check_jobs = deferred("kdyno.cli.jobs:check")
 _each_commit = deferred("kdyno.cli.matrix:each")
 _examined = deferred("kdyno.cli.build:examined")
@@ -117,7 +117,7 @@ def measured(
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
     edited = loader.apply(options.overrides, experiment)
     profiled = edited.measure.profile != "none"
-    in_jobs = request.on is not None or (resumed is not None and _is_in_jobs(resumed))
+    in_jobs = request.on is not None or (resumed is not None and _place(resumed).read() is not None)
     if request.fail_on or request.scoring is not None or profiled:
         _check_wishes(edited, suites, request, in_jobs=in_jobs)
     if request.on is not None:
