@@ -75,11 +75,8 @@ def screen_of(file: TextIO) -> Screen:
     """Coloured on a terminal unless NO_COLOR."""
     console = Console(file=file)
     encoding = (getattr(file, "encoding", None) or "utf-8").lower()
-    return Screen(
-        console.width,
-        console.is_terminal and not os.environ.get("NO_COLOR"),
-        encoding.replace("-", "") == "utf8",
-    )
+    colour = console.is_terminal and not os.environ.get("NO_COLOR")
+    return Screen(console.width, colour, encoding.replace("-", "") == "utf8")
 
 
 def used(screen: Screen) -> int:
@@ -170,12 +167,9 @@ def fit(grid: Grid, width: int, indent: int) -> Layout:
         chosen.update(together)
         left -= sum(sizes[at] for at in together)
     kept = sorted(chosen)
-    return Layout(
-        replace(grid, columns=[grid.columns[at] for at in kept]),
-        [sizes[at] - (GAP if at else 0) for at in kept],
-        indent,
-        left=left,
-    )
+    columns = [grid.columns[at] for at in kept]
+    widths = [sizes[at] - (GAP if at else 0) for at in kept]
+    return Layout(replace(grid, columns=columns), widths, indent, left=left)
 
 
 def _cells(grid: Grid, indent: int, cut: int = 0) -> list[list[Text]]:

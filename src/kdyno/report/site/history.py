@@ -120,11 +120,8 @@ class Series:
         room = max(high - low, 0.002 * abs(high)) * 1.5
         lows = [mark.low for mark in self.marks if mark.low is not None]
         highs = [mark.high for mark in self.marks if mark.high is not None]
-        return Strip(
-            len(self.marks),
-            max(min([low, *lows]), low - room),
-            min(max([high, *highs]), high + room),
-        )
+        low, high = max(min([low, *lows]), low - room), min(max([high, *highs]), high + room)
+        return Strip(len(self.marks), low, high)
 
     @property
     def drawing(self) -> Html:
