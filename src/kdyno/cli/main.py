@@ -137,11 +137,9 @@ def command() -> Any:
         pass
 
     kdyno: Any = typer.main.get_command(app)
-    lab = _group(
-        "lab",
-        "Laboratories: memcpy, published experiments, vectorised loops.",
-        "\b\nExamples:\n  kdyno lab memcpy check\n  kdyno lab published last -o page.md",
-    )
+    about = "Laboratories: memcpy, published experiments, vectorised loops."
+    examples = "\b\nExamples:\n  kdyno lab memcpy check\n  kdyno lab published last -o page.md"
+    lab = _group("lab", about, examples)
     for group, entries in ((kdyno, VERBS), (lab, LAB)):
         for name, entry in entries.items():
             group.add_command(Deferred(name, *entry))

@@ -37,12 +37,9 @@ _end = deferred("kdyno.cli.outcome:end")
 
 def run(request: Request, extent: Extent, working: Working) -> int:
     names = ("calibrate", "interleave", "metric", "exact_boots", "layouts")
-    overrides = subject.overrides_of(
-        extent,
-        variants=tuple(request.variant or ()),
-        cases=tuple(request.case or ()),
-        **{name: getattr(request, name) for name in names},
-    )
+    more = {name: getattr(request, name) for name in names}
+    variants, cases = tuple(request.variant or ()), tuple(request.case or ())
+    overrides = subject.overrides_of(extent, variants=variants, cases=cases, **more)
     options = options_of(working, overrides, refresh=request.refresh, beside=request.beside)
     file, json = request.experiment, working.json
     if request.confirm and (request.on is not None or request.resume is not None):
@@ -77,12 +74,9 @@ def try_command(attempt: Attempt, extent: Extent, working: Working) -> int:
         attempt.machine, "a command is tried in several kernels, and for that there are"
     )
     names = ("source", "figure", "unit", "better", "cpus", "memory", "machine")
-    trial = Trial(
-        kernels=tuple(attempt.kernel or ()),
-        command=tuple(attempt.command),
-        metric=attempt.metric or "time",
-        **{name: getattr(attempt, name) for name in names},
-    )
+    more = {name: getattr(attempt, name) for name in names}
+    kernels, command = tuple(attempt.kernel or ()), tuple(attempt.command)
+    trial = Trial(kernels=kernels, command=command, metric=attempt.metric or "time", **more)
     suites = catalogue.load()
     text = experiment_text(trial, Path.cwd())
     experiment = loader.parse(text, "try", Path.cwd(), vocabulary(suites), option_of)

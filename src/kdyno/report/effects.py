@@ -36,13 +36,9 @@ def case(item: OfCase, suite: Literal["", "before", "beside"] = "") -> Cell:
     notes += ["control"] if control else []
     signs = ("↓" if item.better == "lower" else "", "*" if control else "")
     whole = f"{plain.name(item.suite)}/{plain.name(item.case)}"
-    return Cell(
-        whole if suite == "before" else plain.name(item.case),
-        whole,
-        tuple(notes),
-        sign=" ".join(filter(None, signs)),
-        style="italic" if control else "",
-    )
+    text = whole if suite == "before" else plain.name(item.case)
+    style = "italic" if control else ""
+    return Cell(text, whole, tuple(notes), " ".join(filter(None, signs)), style=style)
 
 
 def effect(item: OfAny) -> Cell:

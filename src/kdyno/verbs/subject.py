@@ -188,11 +188,8 @@ def consent_to_build(run: Run, experiment: Experiment, what: str, *, yes: bool) 
                 lines.append(f"command   {shlex.join(use.command)}")
         place = "in the sandbox" if sandbox.require() else "OUTSIDE OF ANY SANDBOX, as you"
         say("\n  ".join([f"{experiment.name}, {place}:", *dict.fromkeys(lines)]))
-        agree(
-            f"{run.name} was not begun by you on this machine: {what} builds and runs what stands "
-            "above",
-            "Look at it first",
-        )
+        begun = f"{run.name} was not begun by you on this machine"
+        agree(f"{begun}: {what} builds and runs what stands above", "Look at it first")
     note.write()
 
 
