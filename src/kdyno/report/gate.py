@@ -225,9 +225,8 @@ def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = 
     statuses = {rule.status(row, verdict) for rule in rules for row in rows}
     # What is watched was measured, or it is no pass.
     measured_rows = [row for row in rows if row.ratio is not None]
-    if verdict.failed or not all(
-        any(rule.watches(row, verdict) for row in measured_rows) for rule in rules
-    ):
+    watched = [any(rule.watches(row, verdict) for row in measured_rows) for rule in rules]
+    if verdict.failed or not all(watched):
         statuses.add(FAILED)
     return worst(statuses)
 

@@ -128,9 +128,8 @@ def _file(name: str) -> str:
 
 
 def _colours() -> str:
-    light, dark = (
-        "".join(f"--{name}:{pair[side]};" for name, pair in COLOURS.items()) for side in (0, 1)
-    )
+    light = "".join(f"--{name}:{colour};" for name, (colour, _) in COLOURS.items())
+    dark = "".join(f"--{name}:{colour};" for name, (_, colour) in COLOURS.items())
     return (
         f":root{{{light}}}\n"
         f"@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
