@@ -49,7 +49,7 @@ def values(verdict: Verdict) -> Grid | None:
         ci = value.ci
         return (ci[1] - ci[0]) / 2 / value.value if ci is not None and value.value else None
 
-    def counter(name: str, value: CaseValue) -> float | None:
+    def count(name: str, value: CaseValue) -> float | None:
         return value.counters.get(name)
 
     named = dict.fromkeys(name for value in verdict.values for name in value.counters)
@@ -59,7 +59,7 @@ def values(verdict: Verdict) -> Grid | None:
         Column("interval", interval, "number"),
         Column("repetitions", lambda value: value.repetitions, "number"),
         Column("±", half, "number", figures.share),
-        *(Column(name, partial(counter, name), "number", figures.amount, worth=2) for name in named),
+        *(Column(name, partial(count, name), "number", figures.amount, worth=2) for name in named),
     ]
     return Grid(columns, verdict.values, "Values", id="values-table") if verdict.values else None
 
