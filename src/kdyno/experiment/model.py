@@ -327,7 +327,8 @@ def _image(text: str, info: ValidationInfo) -> str:
 
 
 def _patch(value: object, info: ValidationInfo) -> Path:
-    place, name = Place.of(info), adapter(Entry).validate_python(value)
+    place = Place.of(info)
+    name: str = adapter(Entry).validate_python(value)
     folders = place.vocabulary.patch_dirs
     candidates = (place.path(name), *(folder / name for folder in folders))
     file = next((path for path in candidates if exists(path)), None)

@@ -130,16 +130,16 @@ def _name(case: Case) -> str:
     return f"{case.suite}/{case.name}"
 
 
-def info(case: Case, job: CaseJob) -> CaseInfo:
+def info(case: Case, job: CaseJob | None = None) -> CaseInfo:
     """What the manifest says of a case, and of its work."""
     same = ("suite", "unit", "better", "scale", "control", "of")
     return CaseInfo(
         case=case.name,
         **{name: getattr(case, name) for name in same},
         levels=dict(case.levels),
-        seconds=job.seconds,
-        operations=job.operations,
-        work=work_digest(job.bench, job.operations, job.args),
+        seconds=job.seconds if job else None,
+        operations=job.operations if job else None,
+        work=work_digest(job.bench, job.operations, job.args) if job else "",
     )
 
 

@@ -91,6 +91,7 @@ class Options:
 
 
 def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
+    """Run ``experiment`` from its sources to its verdict."""
     notify = options.listener.notify
     kind = KINDS[experiment.machine.kind]
     sandbox.require()

@@ -113,9 +113,6 @@ def functions(verdict: Verdict) -> Grid | None:
     """Which functions counted differences are in, and by how many instructions; of effects that
     differ."""
 
-    def difference(counts: FunctionCounts) -> float:
-        return counts.value - counts.baseline_value
-
     rows = [
         (effect, counts)
         for effect in verdict.effects
