@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a guest answers: its records, each a line that is checked, read as they come. A guest may be
-broken in any way. Whatever the bytes are, reading them never fails; what cannot be believed is
-counted as an anomaly, and no record lands in a case that is not the one running."""
+"""What a guest answers: its records, each a line that is checked, read as they come.
+
+A guest may be broken in any way. Whatever the bytes are, reading them never fails; what cannot be
+believed is counted as an anomaly, and no record lands in a case that is not the one running."""
 
 from __future__ import annotations
 
@@ -160,6 +161,20 @@ Result = Sample | Done | CaseError | Skip
 """What ends a case."""
 Record = Hello | Begin | Ready | Mark | Turn | Done | Sample | CaseError | Skip | Fatal | Bye
 
+
+def decode(line: bytes) -> dict[str, Any]:
+    """The JSON object of a line; Nonsense whatever the bytes are."""
+    try:
+        data = values(line.decode("utf-8"), finite=True)
+    except Refused as problem:
+        raise Nonsense(str(problem)) from None
+    except ValueError:
+        raise Nonsense("not JSON in UTF-8") from None
+    if not isinstance(data, dict):
+        raise Nonsense("not a JSON object")
+    return data
+
+
 _KINDS: dict[str, tuple[TypeAdapter[Any], tuple[str, ...]]] = {
     kind.kind: (TypeAdapter(kind), tuple(field.name for field in fields(kind)))
     for kind in get_args(Record)
@@ -201,6 +216,7 @@ class Transcript:
     """The first few of them."""
 
     def result(self, case: int) -> Result | None:
+        """The result of the case with this index, or None."""
         return next((result for result in self.results if result.case == case), None)
 
     @property
@@ -265,14 +281,7 @@ class Reader:
         self.transcript = replace(before, anomalies=before.anomalies + 1, anomaly_texts=texts)
 
     def _take(self, line: bytes) -> Record:
-        try:
-            data = values(line.decode("utf-8"), finite=True)
-        except Refused as problem:
-            raise Nonsense(str(problem)) from None
-        except ValueError:
-            raise Nonsense("not JSON in UTF-8") from None
-        if not isinstance(data, dict):
-            raise Nonsense("not a JSON object")
+        data = decode(line)
         nonce = data.get("n")
         if not isinstance(nonce, str) or not hmac.compare_digest(
             nonce.encode("utf-8", "replace"), self._nonce
