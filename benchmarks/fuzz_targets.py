@@ -35,8 +35,7 @@ from kdyno.errors import KdynoError, ToolError
 from kdyno.experiment import loader
 from kdyno.experiment.loader import Overrides
 from kdyno.fleet.engine import Commands, Job, Settings
-from kdyno.fleet.waves import Place as Jobs
-from kdyno.fleet.waves import Record, Union
+from kdyno.fleet.waves import Place as Jobs, Record, Union
 from kdyno.measure.execution import manifest_of
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample, plain_name

@@ -28,8 +28,7 @@ from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import look
 from kdyno.machines.cpus import measuring
-from kdyno.measure import boot as booting
-from kdyno.measure import turns
+from kdyno.measure import boot as booting, turns
 from kdyno.measure.bench import Bench, bench_of, plan_of, tree_of
 from kdyno.measure.builder import build_all, check
 from kdyno.measure.execution import Options, asked_of, execute

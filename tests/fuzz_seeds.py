@@ -21,9 +21,14 @@ from kdyno.labs.memcpy.results import to_json as bench_json
 from kdyno.labs.profile.record import to_json
 from kdyno.machines.facts import between, look
 from kdyno.report.sentence import worded
-from kdyno.store.counts import FOLDER as COUNTS
-from kdyno.store.counts import CaseCounts, Chain, Counted, Function
-from kdyno.store.counts import to_json as counts_json
+from kdyno.store.counts import (
+    FOLDER as COUNTS,
+    CaseCounts,
+    Chain,
+    Counted,
+    Function,
+    to_json as counts_json,
+)
 from kdyno.store.run import Run, RunWriter, write_run
 
 SMALL = replace(

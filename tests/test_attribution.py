@@ -9,8 +9,7 @@ from itertools import product
 
 import pytest
 from command_line import effect, verdict
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kdyno.bisect.attribution import Attribution, attributions, shares, table
 from kdyno.errors import UsageError

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 from command_line import Kdyno
 from fake_tree import commit, git
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from benchmarks.simulation import searches
 from benchmarks.statistics import recorded

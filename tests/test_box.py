@@ -21,13 +21,11 @@ from toy_kernel import FILES, Toy, variant
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.loader import parse
-from kdyno.experiment.model import Box as Settings
-from kdyno.experiment.model import Machine, Variant
+from kdyno.experiment.model import Box as Settings, Machine, Variant
 from kdyno.kernels.build import localized
 from kdyno.kernels.config import Wish, local_lines
 from kdyno.kernels.image import KEXEC, Image, release_of
-from kdyno.machines import box as module
-from kdyno.machines import examination
+from kdyno.machines import box as module, examination
 from kdyno.machines.box import Box, Boxes
 from kdyno.machines.cpus import place
 from kdyno.machines.examination import (

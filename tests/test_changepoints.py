@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kdyno.stats import changepoints
 from kdyno.stats.changepoints import LEAST_POINTS, LEAST_RUN, drift, segments, spread

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 from held import held
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from vocabularies import knowing
 
 from kdyno.errors import UsageError

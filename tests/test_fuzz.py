@@ -24,8 +24,7 @@ from benchmarks.fuzz_oracles import CANARY, Finding, Place, check_written, packe
 from benchmarks.fuzz_targets import TARGETS
 from kdyno import sandbox
 from kdyno.report import plain
-from kdyno.report.show import grid
-from kdyno.report.show import html as markup
+from kdyno.report.show import grid, html as markup
 from kdyno.store import verdict
 from kdyno.store.run import Damaged, Run
 

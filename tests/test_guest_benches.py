@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from needed import lack, need
-from test_guest import GUEST, bench
-from test_guest import call as guest
+from test_guest import GUEST, bench, call as guest
 
 # What `run` and the programs of their own do is tested elsewhere; faults are for guests.
 OTHERS = {"run", "program"}

@@ -23,10 +23,8 @@ from test_report_golden import VERDICTS
 
 from kdyno.report.charts.vega import COLOURS, filled, fitted
 from kdyno.report.evidence import Evidence
-from kdyno.report.page import page as export_run
-from kdyno.report.page import run_command
-from kdyno.report.show import grid as grids
-from kdyno.report.show import html, terminal
+from kdyno.report.page import page as export_run, run_command
+from kdyno.report.show import grid as grids, html, terminal
 from kdyno.report.show.grid import Cell, Column, Grid, headed, of_rows
 from kdyno.report.show.html import Html, block, data, element
 from kdyno.report.show.terminal import Layout, Screen

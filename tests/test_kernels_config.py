@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from held import held
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from toy_kernel import FILES, Toy, variant
 
 from kdyno import command, sandbox

@@ -15,8 +15,7 @@ from toy_kernel import FILES, OBJECTS, Toy, kept, make_source, make_tree, says, 
 
 from kdyno import whole
 from kdyno.experiment.model import Variant
-from kdyno.kernels import build as builds
-from kdyno.kernels import image as trunks
+from kdyno.kernels import build as builds, image as trunks
 from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.sources import tree as trees

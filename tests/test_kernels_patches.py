@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from fake_tree import commit, git
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from toy_kernel import FILES, Toy, diff, make_source
 
 from kdyno.errors import UsageError

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_run import asking, bench, boots_of, steady
-from fake_run import measured as in_memory
+from fake_run import asking, bench, boots_of, measured as in_memory, steady
 from toy_kernel import OBJECTS, Toy, says, variant
 
 from kdyno.errors import BuildError, UsageError
@@ -20,8 +19,7 @@ from kdyno.experiment.loader import Overrides, apply
 from kdyno.judge import flags
 from kdyno.judge.judging import judged_all, verdict_of
 from kdyno.judge.pairs import Judged, Pair
-from kdyno.kernels import image as trunks
-from kdyno.kernels import leavings
+from kdyno.kernels import image as trunks, leavings
 from kdyno.kernels.build import build
 from kdyno.kernels.image import Image
 from kdyno.measure.bench import check_machine

@@ -39,8 +39,7 @@ from kdyno.judge.flags import asleep, of_manifest, restless
 from kdyno.judge.pairs import Pair
 from kdyno.machines.machine import Can, Footprint
 from kdyno.machines.process import Outcome
-from kdyno.measure import loop as measuring
-from kdyno.measure import turns
+from kdyno.measure import loop as measuring, turns
 from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.execution import interleaved
 from kdyno.measure.loop import block_order, choose, draw_of, effort

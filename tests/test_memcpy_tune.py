@@ -17,8 +17,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from test_memcpy_bench import GRID, bench_of
 
 from kdyno.errors import ToolError, UsageError

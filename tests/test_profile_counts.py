@@ -29,8 +29,7 @@ from kdyno.labs.profile.counts import (
     require,
     steadiest,
 )
-from kdyno.labs.profile.symbols import Symbols
-from kdyno.labs.profile.symbols import parse as parse_symbols
+from kdyno.labs.profile.symbols import Symbols, parse as parse_symbols
 from kdyno.machines import emulator
 from kdyno.machines.emulator import PLUGINS, Emulator, Tally, read_tallies, with_tallies
 from kdyno.report import exporters

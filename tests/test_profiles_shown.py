@@ -13,8 +13,7 @@ from typing import cast
 
 import pytest
 from command_line import Kdyno
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from site_runs import evidence_of
 from synthetic_run import DEMO, make
 
@@ -22,8 +21,7 @@ from kdyno import labs
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, SuiteUse, Variant
 from kdyno.kernels.recipe import Recipe
-from kdyno.labs.profile import boots as profiling
-from kdyno.labs.profile import tables
+from kdyno.labs.profile import boots as profiling, tables
 from kdyno.labs.profile.record import (
     FunctionTime,
     Profile,

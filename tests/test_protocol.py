@@ -7,8 +7,7 @@ import json
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kdyno.suites.protocol import (
     ANOMALIES_KEPT,

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno
-from command_line import effect as shared_effect
+from command_line import Kdyno, effect as shared_effect
 from held import held
 from synthetic_run import Shape, case, make
 from test_factorial_table import factor_table, planted
 from test_memcpy_bench import bench_of as made_bench
 from test_profiles_shown import profile
 
-from benchmarks import kept as keeping
-from benchmarks import simd_candidates
+from benchmarks import kept as keeping, simd_candidates
 from kdyno.errors import UsageError
 from kdyno.labs.memcpy.results import to_json as bench_to_json
 from kdyno.labs.profile.record import to_json as profile_to_json

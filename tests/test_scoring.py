@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from command_line import EXPERIMENT, Kdyno, experiment_file
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from synthetic_run import record
 
 from kdyno.report.evidence import Evidence

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment, SuiteUse
@@ -23,8 +22,7 @@ from kdyno.labs.published.article import load as load_article
 from kdyno.measure.bench import equip
 from kdyno.measure.boot import OUTPUT_KEPT, sample_flags, samples_of
 from kdyno.paths import data_root
-from kdyno.suites import catalogue
-from kdyno.suites import protocol as record
+from kdyno.suites import catalogue, protocol as record
 from kdyno.suites.catalogue import Case, find, load, load_file
 from kdyno.suites.job import CaseJob, Job, case_job, cases_of, in_place, jobs_of, render
 from kdyno.suites.protocol import Transcript

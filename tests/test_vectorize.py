@@ -14,18 +14,15 @@ from pathlib import Path
 
 import pytest
 from command_line import Kdyno
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from test_docs_examples import examples
 from toy_kernel import OBJECTS, Toy, variant
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.compiler import identify
-from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot
-from kdyno.labs.profile.record import to_json as profile_json
+from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot, to_json as profile_json
 from kdyno.labs.published.article import load
-from kdyno.labs.vectorize import loops, verb
-from kdyno.labs.vectorize import survey as surveys
+from kdyno.labs.vectorize import loops, survey as surveys, verb
 from kdyno.labs.vectorize.loops import (
     FLAGS,
     OTHER,

@@ -15,8 +15,7 @@ from toy_kernel import FILES, Toy, make_source, make_tree, says, variant
 
 from kdyno.errors import BuildError, KdynoError
 from kdyno.experiment.model import Variant
-from kdyno.kernels import image as trunks
-from kdyno.kernels import leavings
+from kdyno.kernels import image as trunks, leavings
 from kdyno.kernels.recipe import Recipe, compile_cache
 from kdyno.kernels.routines.routine import routines_folder
 from kdyno.kernels.source import SourceSpec, Tree, origin_of

@@ -16,13 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from synthetic_run import DEMO, make
 
 from kdyno.errors import ToolError
-from kdyno.labs.profile import boots, perf, tables
-from kdyno.labs.profile import gmon as gmons
+from kdyno.labs.profile import boots, gmon as gmons, perf, tables
 from kdyno.labs.profile.counts import Part, Table, Trace, by_chain, by_function, read_trace
 from kdyno.labs.profile.record import (
     FUNCTIONS_MOST,
@@ -33,12 +31,10 @@ from kdyno.labs.profile.record import (
     to_json,
 )
 from kdyno.labs.profile.report import folded, section
-from kdyno.labs.profile.symbols import Symbols
-from kdyno.labs.profile.symbols import parse as parse_symbols
+from kdyno.labs.profile.symbols import Symbols, parse as parse_symbols
 from kdyno.report.evidence import gather
 from kdyno.report.show import terminal
-from kdyno.store.counts import CaseCounts, Counted, from_json
-from kdyno.store.counts import to_json as counts_to_json
+from kdyno.store.counts import CaseCounts, Counted, from_json, to_json as counts_to_json
 from kdyno.store.run import write_run
 
 EVIL = "\x1b]0;owned\x07\x1b[2Jx<script>alert(1)</script>\"'&;=cmd|' /C calc'!A0\u202egpj"

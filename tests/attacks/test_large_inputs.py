@@ -20,8 +20,7 @@ from kdyno.experiment.loader import parse as read_experiment
 from kdyno.experiment.model import one_group
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.kernels.source import fetch, parse
-from kdyno.kernels.sources import archive
-from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources import archive, tree as trees
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites import score as figure
 from kdyno.suites.catalogue import Case, load, load_file

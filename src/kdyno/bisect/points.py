@@ -22,8 +22,7 @@ from kdyno import deferred, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.cross import option_of
 from kdyno.kernels.config import Option, Wish, parse_line, rebuildable, values_of
-from kdyno.kernels.sources import git
-from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources import git, tree as trees
 from kdyno.kernels.sources.git import OPEN, SHORT, commit_of, first_parents, merge_base
 from kdyno.kernels.sources.tree import Tree
 from kdyno.sandbox import confined

@@ -21,10 +21,15 @@ from typing import Any
 from kdyno.bisect import points as ranges
 from kdyno.bisect.points import Range
 from kdyno.bisect.search import Difference, Span
-from kdyno.bisect.session import PATCHES, STATE, Question, base_of
-from kdyno.bisect.session import State as Found
-from kdyno.bisect.session import effect as text_of
-from kdyno.bisect.session import load as load_search
+from kdyno.bisect.session import (
+    PATCHES,
+    STATE,
+    Question,
+    State as Found,
+    base_of,
+    effect as text_of,
+    load as load_search,
+)
 from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment.loader import ENDS, OfCommits
 from kdyno.kernels.sources import git

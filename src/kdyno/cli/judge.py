@@ -20,8 +20,7 @@ from kdyno.report import gate
 from kdyno.report.evidence import Evidence
 from kdyno.report.sentence import worded
 from kdyno.report.show import terminal
-from kdyno.report.terminal import rejudged
-from kdyno.report.terminal import show as show_verdict
+from kdyno.report.terminal import rejudged, show as show_verdict
 from kdyno.store import comparable
 from kdyno.store.database.shared import Shared
 from kdyno.store.run import FIRST_VERDICT, Run, write_run

@@ -42,8 +42,7 @@ from kdyno.experiment.model import (
     userland_of,
     whole,
 )
-from kdyno.reading.checked import Closed
-from kdyno.reading.checked import read as read_as
+from kdyno.reading.checked import Closed, read as read_as
 from kdyno.reading.mistakes import KeyPath, Mistakes, meant, quoted, refuse
 
 NO_SCHEDULER: Mapping[str, str] = {

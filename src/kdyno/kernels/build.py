@@ -21,8 +21,7 @@ from kdyno.command import capture, require, stream
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
 from kdyno.experiment.cross import option_of
 from kdyno.experiment.model import ConfigFragment, Variant
-from kdyno.kernels import image as images
-from kdyno.kernels import leavings
+from kdyno.kernels import image as images, leavings
 from kdyno.kernels.changes import BUILD_OBJECTS, BUILD_SOURCE, Changes, flatten, lay
 from kdyno.kernels.config import LostOptions, local_lines, lost_options, parse_line, unmet
 from kdyno.kernels.image import INSTALLED, Extract, Image, Start

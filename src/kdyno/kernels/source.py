@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from kdyno import deferred, whole
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.sources import git
-from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources import git, tree as trees
 from kdyno.kernels.sources.git import is_url
 from kdyno.kernels.sources.tree import Files, Progress, Request, SourceSpec, Tree
 from kdyno.reading.mistakes import meant

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from kdyno import whole
 from kdyno.errors import ToolError
-from kdyno.experiment.model import HARDWARE_COUNTERS, Experiment
-from kdyno.experiment.model import Box as Settings
+from kdyno.experiment.model import HARDWARE_COUNTERS, Box as Settings, Experiment
 from kdyno.machines.ssh import Remote
 from kdyno.reading.checked import values_in
 

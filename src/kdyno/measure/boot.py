@@ -23,8 +23,7 @@ from kdyno.machines.process import Listener, Outcome
 from kdyno.measure.bench import COUNT_S, PARTS, Bench, plan_of
 from kdyno.store.boot import BootFlag, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo
-from kdyno.suites import protocol as record
-from kdyno.suites import score as figure
+from kdyno.suites import protocol as record, score as figure
 from kdyno.suites.catalogue import Case
 from kdyno.suites.job import CaseJob, render
 from kdyno.suites.protocol import Transcript

@@ -30,8 +30,7 @@ from kdyno.kernels.image import KEXEC, Image
 from kdyno.kernels.leavings import FLAG
 from kdyno.kernels.recipe import Recipe, recipe_of
 from kdyno.kernels.routines.routine import Routine, of_variant
-from kdyno.kernels.source import Progress, SourceSpec, Tree, at_hand, fetch
-from kdyno.kernels.source import parse as parse_source
+from kdyno.kernels.source import Progress, SourceSpec, Tree, at_hand, fetch, parse as parse_source
 from kdyno.machines.kinds import KINDS
 from kdyno.paths import data_root
 from kdyno.reading.mistakes import KeyPath, Mistakes

@@ -25,8 +25,7 @@ from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels.build import LEAST_FREE_BYTES, BuildProgress
 from kdyno.kernels.image import find
-from kdyno.kernels.source import fetch
-from kdyno.kernels.source import parse as parse_source
+from kdyno.kernels.source import fetch, parse as parse_source
 from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES
 from kdyno.machines import facts
 from kdyno.machines.cpus import measuring

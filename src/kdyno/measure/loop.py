@@ -19,8 +19,7 @@ from kdyno import deferred
 from kdyno.errors import UsageError
 from kdyno.experiment.model import Measure
 from kdyno.judge.pairs import Pair
-from kdyno.measure import boot as booting
-from kdyno.measure import turns
+from kdyno.measure import boot as booting, turns
 from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.turns import LEAST, LEAST_LONG, LONGEST_S, TURN_S, Effort, why_whole
 from kdyno.stats import stopping

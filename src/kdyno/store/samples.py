@@ -19,8 +19,7 @@ from pydantic import Field
 from kdyno.store.boot import BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Damaged
-from kdyno.store.verdict import SCORE_MOST, Ratio, Verdict
-from kdyno.store.verdict import Score as Level
+from kdyno.store.verdict import SCORE_MOST, Ratio, Score as Level, Verdict
 
 CONFIDENCE = 0.95
 _FEWEST_EVEN = 3

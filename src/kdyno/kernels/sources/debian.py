@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from kdyno import whole
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.sources import archive
-from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources import archive, tree as trees
 from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES, Progress, Request, Tree
 from kdyno.reading.mistakes import meant
 

@@ -21,8 +21,7 @@ from typing import Any
 from kdyno import sandbox, whole
 from kdyno.command import dying_with_us, started
 from kdyno.errors import ToolError, UsageError
-from kdyno.kernels.sources import archive
-from kdyno.kernels.sources import tree as trees
+from kdyno.kernels.sources import archive, tree as trees
 from kdyno.kernels.sources.tree import Progress, Request, SourceSpec, Tree
 from kdyno.reading.mistakes import meant
 from kdyno.sandbox import confined

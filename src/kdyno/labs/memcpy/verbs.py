@@ -23,8 +23,7 @@ from kdyno.kernels.routines.routine import (
     list_routines,
     routines_folder,
 )
-from kdyno.labs.memcpy import copies as copying
-from kdyno.labs.memcpy import counting, loads, results, search, tables, timing
+from kdyno.labs.memcpy import copies as copying, counting, loads, results, search, tables, timing
 from kdyno.labs.memcpy.shape import FORM, generate, parse_shape
 from kdyno.labs.profile.counts import ready as built
 from kdyno.labs.profile.record import by_line
@@ -34,8 +33,7 @@ from kdyno.measure.execution import Listener, Options
 from kdyno.paths import cache_root
 from kdyno.report.charts.vega import png
 from kdyno.report.show import terminal
-from kdyno.suites.catalogue import Suite
-from kdyno.suites.catalogue import load as load_suites
+from kdyno.suites.catalogue import Suite, load as load_suites
 from kdyno.verbs.options import Jobs, Json, NoSandbox, NoWait, Refresh, argument, option, percent
 from kdyno.verbs.output import Line, check_writable, say, show, write, write_json
 from kdyno.verbs.subject import load

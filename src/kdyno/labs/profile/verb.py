@@ -12,9 +12,7 @@ from kdyno.experiment.limits import MOST_SECONDS
 from kdyno.experiment.loader import Overrides, apply
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import explained
-from kdyno.labs.profile import annotate as annotating
-from kdyno.labs.profile import boots as profiling
-from kdyno.labs.profile import counts, report, tables
+from kdyno.labs.profile import annotate as annotating, boots as profiling, counts, report, tables
 from kdyno.labs.profile.record import Profile, stored_profiles
 from kdyno.measure.execution import Options
 from kdyno.paths import cache_root

@@ -17,11 +17,9 @@ from jinja2 import Environment, StrictUndefined
 from pydantic import Field
 
 from kdyno.errors import UsageError
-from kdyno.labs.memcpy import copies as distribution
-from kdyno.labs.memcpy import results
+from kdyno.labs.memcpy import copies as distribution, results
 from kdyno.labs.profile.record import Profile, stored_profiles
-from kdyno.labs.profile.tables import differences
-from kdyno.labs.profile.tables import rows as means_of
+from kdyno.labs.profile.tables import differences, rows as means_of
 from kdyno.labs.published.article import Ask
 from kdyno.labs.vectorize.loops import REASONS
 from kdyno.machines.kinds import KINDS

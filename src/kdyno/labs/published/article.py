@@ -20,12 +20,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from kdyno.errors import UsageError
 from kdyno.paths import data_root
-from kdyno.reading.checked import FromFile, wrong
-from kdyno.reading.checked import check as checked
+from kdyno.reading.checked import FromFile, check as checked, wrong
 from kdyno.reading.mistakes import meant
 from kdyno.report import effects, figures, plain
-from kdyno.report.show.grid import Cell as GridCell
-from kdyno.report.show.grid import Column, Grid
+from kdyno.report.show.grid import Cell as GridCell, Column, Grid
 from kdyno.report.show.terminal import Part
 from kdyno.store.verdict import Effect, FactorEffect, Verdict
 

@@ -14,8 +14,7 @@ from kdyno.experiment import loader
 from kdyno.experiment.model import Variant
 from kdyno.kernels.source import KINDS, fetch, parse
 from kdyno.labs.profile.record import Profile, read_profile, stored_profiles
-from kdyno.labs.published.article import Article
-from kdyno.labs.published.article import load as load_article
+from kdyno.labs.published.article import Article, load as load_article
 from kdyno.labs.vectorize import survey as surveys
 from kdyno.labs.vectorize.loops import REASONS
 from kdyno.labs.vectorize.survey import Hot, Survey

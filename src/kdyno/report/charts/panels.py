@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from statistics import median
 
-from kdyno.report import effects as columns
-from kdyno.report import figures, plain
+from kdyno.report import effects as columns, figures, plain
 from kdyno.report.charts import vega
 from kdyno.report.charts.vega import Spec, filled, fitted, label_width, stack
 from kdyno.report.evidence import Point

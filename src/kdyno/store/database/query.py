@@ -15,8 +15,16 @@ import sqlalchemy as sa
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.store.database.address import location, masked, sqlite_file
-from kdyno.store.database.tables import KERNELS, MACHINES, PARTS, RUNS, SCORES, Facts, read_facts
-from kdyno.store.database.tables import text as harmless
+from kdyno.store.database.tables import (
+    KERNELS,
+    MACHINES,
+    PARTS,
+    RUNS,
+    SCORES,
+    Facts,
+    read_facts,
+    text as harmless,
+)
 
 _PATIENCE_S = 10
 """For a server to answer a first time."""
