@@ -80,8 +80,7 @@ def check(
             show(f"{each.function:10} {each.name:28} {row['state']:8} {cases}".rstrip())
             for line in row["why"]:
                 show(f"{'':12}{line}")
-    if json is not None:
-        write_json({"schema": 1, "routines": rows}, json)
+    write_json({"schema": 1, "routines": rows}, json)
     return 1 if any(row["state"] == "failed" for row in rows) else 0
 
 
@@ -176,8 +175,7 @@ def bench(
             recorded = copying.read_distribution(distribution or copying.shipped())
             plan = plan.with_copies(recorded)
         result = _timed(routine or [], plan, wait=not no_wait)
-    if json is not None:
-        write_json(results.to_json(result), json)
+    write_json(results.to_json(result), json)
     if output is not None:
         svg = tables.picture(result)
         write(svg if suffix == ".svg" else png(svg), output)
@@ -346,8 +344,7 @@ def tune(
     if output is not None:
         write(result.text, str(output))
         say(f"written: {output}; `kdyno try -k memcpy={output} -- COMMAND` measures it in a kernel")
-    if json is not None:
-        write_json(tables.tuning_json(result, load=plan.loads[0].id, share=part), json)
+    write_json(tables.tuning_json(result, load=plan.loads[0].id, share=part), json)
     if json != "-":
         terminal.show(lambda _: tables.tuning(result, plan.loads[0], part))
     return 0
@@ -374,8 +371,7 @@ def _for_cpu(output: Path | None, minutes: float, json: str | None, wait: bool) 
         file.parent.mkdir(parents=True, exist_ok=True)
         write(text, str(file))
     say(f"written: {path}, its benches and its row, {row}, in {path.parent / FILE}")
-    if json is not None:
-        write_json(tables.tuning_json(result.memcpy, row=row, routines=result.routines), json)
+    write_json(tables.tuning_json(result.memcpy, row=row, routines=result.routines), json)
     if json != "-":
         terminal.show(lambda _: tables.cpu_tuning(result))
     return 0

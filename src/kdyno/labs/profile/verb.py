@@ -156,8 +156,7 @@ def profile_verb(
         write(counts.folded(counted) if counted else report.folded(profiles), folded)
         if folded != "-":
             say(f"written: {folded}")
-    if json is not None:
-        write_json(data, json)
+    write_json(data, json)
     if json != "-":
         terminal.show(lambda _: parts)
     if run is not None and not annotate:

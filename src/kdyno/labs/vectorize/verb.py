@@ -75,8 +75,7 @@ def vectorize(
     survey = _survey(what, flags or (), jobs, refresh)
     hot = [] if times is None else [surveys.join(side.loops, times) for side in survey.sides]
     grids = tables_of(survey, hot, load_article(ARTICLE))
-    if json is not None:
-        write_json(survey.to_json(), json)
+    write_json(survey.to_json(), json)
     if json == "-" and not output:
         return 0
     if suffix == ".html":
