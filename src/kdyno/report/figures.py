@@ -56,7 +56,9 @@ def exact_because(boots: int) -> str:
 
 def size(ratio: float | None) -> str:
     """The same without a sign, after "by": ``10.0 %``, or ``a factor of 12.3``."""
-    return effect(ratio).lstrip(f"+{MINUS}").replace("×", "a factor of ")
+    if ratio is not None and _LARGE <= ratio < math.inf:
+        return f"a factor of {ratio:.3g}"
+    return percent(None if ratio is None else ratio - 1.0, signed=False).replace(MINUS, "")
 
 
 def interval(ci: tuple[float, float] | None) -> str:

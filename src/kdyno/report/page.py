@@ -296,29 +296,42 @@ def _arm(variant: str, points: Sequence[Point], unit: str) -> str:
 
 def spread_section(evidence: Evidence) -> Html | None:
     """Of boots, and of rounds and groups where guests took turns."""
-    rows = []
-    for case, variant, points in evidence.cells:
-        if len(points) > 1:
-            values = [point.score for point in points]
-            middle, variation = median(values), stdev(values) / fmean(values)
-            quarter, _, three_quarters = quantiles(values, method="inclusive")
-            half = (three_quarters - quarter) / middle
-            rows.append((case, variant, points, middle, half, variation))
-    boots = Grid(_SPREAD_COLUMNS, rows, "Spread of boots", id="spread-table", facets=("kernel",))
+    cells = [cell for cell in evidence.cells if len(cell[2]) > 1]
+    boots = Grid(_SPREAD_COLUMNS, cells, "Spread of boots", id="spread-table", facets=("kernel",))
     turns = [effect for effect in evidence.verdict.effects if effect.spread is not None]
     title = "Spread of rounds and groups"
     rounds = Grid(_TURNS_COLUMNS, turns, title, id="turns-table", facets=("kernel",))
     return _section("spread", evidence, boots=boots, turns=rounds)
 
 
+Scores = tuple[CaseInfo, str, Sequence[Point]]
+"""Of the boots of one kernel in one case."""
+
+
+def _median(cell: Scores) -> float:
+    return median(point.score for point in cell[2])
+
+
+def _middle_half(cell: Scores) -> float:
+    """Interquartile range ÷ median."""
+    quarter, _, three_quarters = quantiles((point.score for point in cell[2]), method="inclusive")
+    return (three_quarters - quarter) / _median(cell)
+
+
+def _variation(cell: Scores) -> float:
+    """Standard deviation ÷ mean."""
+    scores = [point.score for point in cell[2]]
+    return stdev(scores) / fmean(scores)
+
+
 _SPREAD_COLUMNS = (
-    Column("Case", lambda row: effects.case(row[0], "beside"), "name"),
-    Column("Kernel", lambda row: row[1], "name"),
-    Column("Boots", lambda row: len(row[2]), "number"),
-    Column("Disturbed", lambda row: sum(bool(of.boot.disturbed) for of in row[2]), "number"),
-    Column("Median", lambda row: effects.amount(row[0], row[3]), "number"),
-    Column("Middle half", lambda row: row[4], "number", figures.share),
-    Column("Variation", lambda row: row[5], "number", figures.share),
+    Column("Case", lambda cell: effects.case(cell[0], "beside"), "name"),
+    Column("Kernel", lambda cell: cell[1], "name"),
+    Column("Boots", lambda cell: len(cell[2]), "number"),
+    Column("Disturbed", lambda cell: sum(bool(of.boot.disturbed) for of in cell[2]), "number"),
+    Column("Median", lambda cell: effects.amount(cell[0], _median(cell)), "number"),
+    Column("Middle half", _middle_half, "number", figures.share),
+    Column("Variation", _variation, "number", figures.share),
 )
 _TURNS_COLUMNS = (
     Column("Case", lambda effect: effects.case(effect, "beside"), "name"),
@@ -338,10 +351,7 @@ def load_section(evidence: Evidence) -> Html | None:
             middle = median(point.score for point in metered)
             typical = min(metered, key=lambda point: abs(point.score - middle))
             if seen := looks(typical.load):
-                tasks, runnable = typical.tasks, [number for number, _ in seen]
-                below = None if tasks is None else fmean(2 * number < tasks for number in runnable)
-                busy = fmean(share for _, share in seen)
-                rows.append((case, variant, tasks, fmean(runnable), below, busy))
+                rows.append((case, variant, seen, typical.tasks))
     grid = Grid(_LOAD_COLUMNS, rows, "Load", id="load-table")
     return _section("one_table", evidence, grid=grid if rows else None)
 
@@ -356,13 +366,18 @@ def looks(text: str) -> list[tuple[int, int]]:
     ]
 
 
+def _below_half(row: tuple[CaseInfo, str, list[tuple[int, int]], float | None]) -> float | None:
+    tasks = row[3]
+    return None if tasks is None else fmean(2 * runnable < tasks for runnable, _ in row[2])
+
+
 _LOAD_COLUMNS = (
     Column("Case", lambda row: effects.case(row[0], "beside"), "name"),
     Column("Kernel", lambda row: row[1], "name"),
-    Column("Asked for", lambda row: row[2], "number", "{:g}".format),
-    Column("Runnable", lambda row: row[3], "number", "{:.1f}".format),
-    Column("Below half", lambda row: row[4], "number", figures.share),
-    Column("CPU busy", lambda row: row[5], "number", "{:.0f} %".format),
+    Column("Asked for", lambda row: row[3], "number", "{:g}".format),
+    Column("Runnable", lambda row: fmean(tasks for tasks, _ in row[2]), "number", "{:.1f}".format),
+    Column("Below half", _below_half, "number", figures.share),
+    Column("CPU busy", lambda row: fmean(busy for _, busy in row[2]), "number", "{:.0f} %".format),
 )
 
 
