@@ -64,9 +64,13 @@ class Building(AbstractContextManager["Building"]):
         self._phase = text
 
     def building(self, step: BuildProgress) -> None:
-        if step.phase in ("waiting", "done"):
-            built = f"built in {duration(step.elapsed_s)} ({step.objects} objects)"
-            self._line.end(f"{step.variant}: {built if step.phase == 'done' else step.detail}")
+        if step.phase == "waiting":
+            self._line.end(f"{step.variant}: {step.detail}")
+            return
+        if step.phase == "done":
+            self._line.end(
+                f"{step.variant}: built in {duration(step.elapsed_s)} ({step.objects} objects)"
+            )
             return
         done = f"{step.objects} of about {step.total}" if step.total else f"{step.objects}"
         left = f", about {duration(step.left_s)} left" if step.left_s is not None else ""
