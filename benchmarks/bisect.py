@@ -159,6 +159,7 @@ def main() -> None:
     figures = (
         Figure("right answer", sum(right), "", least=request.searches),
         Figure("a search", max(times_s) / 60, "min", most=25, how=how),
+        # With two steps there are two searches.
         Figure("points measured", max(points), "", most=8 if request.later is None else 16),
     )
     finish(figures, request.json)

@@ -59,7 +59,7 @@ class Place:
         return self.folder / "outside" / "canary"
 
     def __post_init__(self) -> None:
-        self.canary.parent.mkdir()
+        self.canary.parent.mkdir(exist_ok=True)
         self.canary.write_bytes(CANARY)
 
     def check(self) -> None:

@@ -20,9 +20,15 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from kdyno.labs.profile.record import FOLDER, FunctionTime, Profile, stored_profiles, to_json
+from kdyno.labs.profile.record import (
+    FOLDER,
+    FunctionTime,
+    Profile,
+    Where,
+    stored_profiles,
+    to_json,
+)
 from kdyno.labs.published.answers import OTHERS, SURVEY
 from kdyno.paths import data_root, runs_root
 from kdyno.store.boot import plain_name
@@ -41,7 +47,7 @@ def shortened(profile: Profile, keep: Collection[tuple[str, str]]) -> Profile:
     boots = []
     for boot in profile.boots:
         kept = []
-        others: defaultdict[Any, float] = defaultdict(float)
+        others: defaultdict[Where, float] = defaultdict(float)
         for function in boot.functions:
             if (function.where, function.function) in keep:
                 kept.append(function)

@@ -33,7 +33,7 @@ from kdyno.paths import cache_root
 from kdyno.reading.mistakes import meant
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
-from kdyno.suites.catalogue import Catalogue, load
+from kdyno.suites.catalogue import Catalogue, load as load_suites
 from kdyno.verbs.options import Bundle, ExperimentFile, Metric, Working, option, percent, where
 from kdyno.verbs.output import kept_status, safe, say, show, write_json
 from kdyno.verbs.watching import Building, executed
@@ -179,7 +179,7 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
 
     merge, again = "", f"{_resuming(folder)} tries again"
     while True:
-        own = Session(folder, state, load(), options, execute, tell)
+        own = Session(folder, state, load_suites(), options, execute, tell)
         try:
             own.check()
             with (
@@ -223,7 +223,7 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
 def _begun(request: Request) -> State:
     """A new search; what the command line says goes before the [bisect] of a file. UsageError for
     what cannot be searched."""
-    suites, file = load(), request.experiment
+    suites, file = load_suites(), request.experiment
     suite, _, case = (request.case or "").partition("/")
     own, tables, home = loader.Searching(), {}, ""
     if file is not None:

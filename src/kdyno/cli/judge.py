@@ -11,6 +11,7 @@ from kdyno.bisect import attribution
 from kdyno.cli.measuring import options_of
 from kdyno.cli.outcome import export_of, show_outcome, write_verdict
 from kdyno.errors import KdynoError, UsageError
+from kdyno.experiment.limits import LEAST_CONFIDENCE, MOST_CONFIDENCE
 from kdyno.experiment.loader import Overrides
 from kdyno.judge import comparing
 from kdyno.judge.judging import judge_again, within
@@ -68,7 +69,7 @@ def judge(
     shared = store_prepared() if push else None
     rules = gate.parse(fail_on or [])
     level = percent(confidence, "--confidence")
-    if level is not None and not 0.5 <= level <= 0.9999:
+    if level is not None and not LEAST_CONFIDENCE <= level <= MOST_CONFIDENCE:
         raise UsageError(f'--confidence {confidence!r}: allowed is "50%" to "99.99%"')
     given = {
         "confidence": level,
@@ -225,8 +226,7 @@ def _article(name: str, runs: list[Run], output: str | None, json: str | None) -
     article = articles.load(name)
     verdict = judged(runs[0]) if runs else None
     parts = articles.beside_parts(article, verdict) if verdict else articles.parts(article)
-    if json is not None:
-        write_json(articles.as_json(article, verdict), json)
+    write_json(articles.as_json(article, verdict), json)
     if output is not None:
         write(terminal.text(parts), output)
     elif json != "-":

@@ -35,7 +35,7 @@ from kdyno.store import watch as store
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.store.watch import Alarm, Watch
-from kdyno.suites.catalogue import Catalogue, load
+from kdyno.suites.catalogue import Catalogue, load as load_suites
 from kdyno.verbs.options import ExperimentFile, Working, option, runs_folder
 from kdyno.verbs.output import check_writable, kept_status, say, show, write, write_json
 from kdyno.verbs.subject import earlier
@@ -112,7 +112,7 @@ def watch(
 
 def _visit(file: Path, junit: str | None, options: Options, to_json: str | None) -> int:
     """Once. 10: something slower is new; 1: the tip has no figure."""
-    suites = load()
+    suites = load_suites()
     words = vocabulary(suites)
     own = loader.of_commits(file, words)
     experiment = own.experiment

@@ -11,5 +11,7 @@ MOST_MINUTES_OF_A_STEP = 60 * 24
 """Of measuring, in each step of a search."""
 FEWEST_LINKS, MOST_LINKS = 6, 100
 """Of each kernel. An interval is over them, and below six there is none."""
+LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.9999
+"""As in a stored verdict."""
 MOST_EXACT_BOOTS = 100
 """Of each kernel, after which counts that agree are exact."""

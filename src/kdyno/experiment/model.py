@@ -578,7 +578,10 @@ class Measure(Closed):
     min_boots: Annotated[int, whole(2, limits.MOST_BOOTS)] = 10
     max_minutes: Annotated[float, up_to(limits.MOST_MINUTES, "minutes")] | None = None
     equivalent: Share = 0.01
-    confidence: Annotated[float, PlainValidator(partial(_share, low=0.5, high=0.9999))] = 0.95
+    confidence: Annotated[
+        float,
+        PlainValidator(partial(_share, low=limits.LEAST_CONFIDENCE, high=limits.MOST_CONFIDENCE)),
+    ] = 0.95
     profile: Annotated[Text, _of(PROFILES)] = "none"
     seed: Annotated[int, whole(0, (1 << 63) - 1)] | None = None
     calibrate: StrictBool = False

@@ -11,7 +11,7 @@ from types import ModuleType
 
 def reports() -> list[ModuleType]:
     """Sections for the page of a run, see ``report.page``, which are formats for it to be exported
-    in as well, see ``report.exporters``."""
+    in as well, see ``report.exporters``. Each has a ``TIP``, which its section's title shows."""
     from kdyno.labs.profile import report
 
     return [report]

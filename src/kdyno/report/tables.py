@@ -112,7 +112,6 @@ def apart(verdict: Verdict) -> Grid | None:
 def functions(verdict: Verdict) -> Grid | None:
     """Which functions counted differences are in, and by how many instructions; of effects that
     differ."""
-
     rows = [
         (effect, counts)
         for effect in verdict.effects
@@ -140,7 +139,7 @@ def functions(verdict: Verdict) -> Grid | None:
 def strata(verdict: Verdict, most: int = 16) -> Grid | None:
     """For each effect the common one, then by CPU model, then by machine; None for one machine.
 
-    most: machines of an effect that are shown, all in a page; of more those at both ends."""
+    most: machines of an effect that are shown, of more those at both ends; a page has all."""
     rows: list[tuple[Effect | None, StratumEffect]] = []
     for effect in verdict.effects:
         if effect.strata is None:

@@ -409,9 +409,9 @@ def tune_cpu(workshop: Workshop, name: str) -> CpuTuned:
     memcpy = workshop.tuned(beside, name, _SEARCH * seconds)
     texts = {f"{name}.S": memcpy.text}
     workshop.name_stage("the four figures")
-    assert workshop.plan.copies is not None
-    figures = replace(judged(_FIGURES * seconds), most_blocks=_BLOCKS)
-    figures = figures.with_copies(workshop.plan.copies)
+    figures = judged(_FIGURES * seconds)
+    loads = (*figures.loads, *workshop.plan.loads)
+    figures = replace(figures, most_blocks=_BLOCKS, loads=loads, copies=workshop.plan.copies)
     racing = [workshop.contender(f"{name}.S", memcpy.text), *beside]
     benches = {"memcpy": workshop.bench(racing, figures)}
     routines = {"memcpy": name}

@@ -300,6 +300,7 @@ def parts(kernels: Sequence[Counted], top: int) -> Iterator[terminal.Part]:
         listed = rows[: 2 * top] if alone else largest
         if rest := rows[len(listed) :]:
             listed.append(together(rest, figures.count(len(rest), "other function")))
+        # As a row of the table, like that of all other functions, which is in no place either.
         sums = FunctionCounts(
             where="others", function="sum", baseline_value=before.total, value=after.total
         )

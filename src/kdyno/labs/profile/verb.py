@@ -138,10 +138,11 @@ def profile_verb(
                     run = profiling.begin(experiment, suites, watched)
                 say(f"run: {run.path}")
             profiles = _profile(run, experiment, suites, options, request)
+    parts: Iterable[terminal.Part]
     if annotate:
         functions = annotating.annotated(counted, annotate, experiment, options)
         data = annotating.as_json(functions)
-        parts: Iterable[terminal.Part] = annotating.parts(functions)
+        parts = annotating.parts(functions)
     elif counted:
         data = counts.as_json(counted)
         parts = counts.parts(counted, top)

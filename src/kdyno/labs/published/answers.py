@@ -355,16 +355,17 @@ def _sizes(ask: Ask, bench: results.Bench) -> list[Row]:
     return [_timed(text, compared, "ns a call", effect.ratio, effect.ci)]
 
 
-def _places(_ask: Ask, survey: Survey) -> list[Row]:
+def _places(ask: Ask, survey: Survey) -> list[Row]:
     return [
         Row("loops in vectors", side.flags, "places in the source", str(side.vectorized.places))
         for side in survey.sides
+        if ask.fits(flags=side.flags)
     ]
 
 
 def _reasons(ask: Ask, survey: Survey) -> list[Row]:
     rows = []
-    for side in survey.sides:
+    for side in (side for side in survey.sides if ask.fits(flags=side.flags)):
         for reason, count in side.missed.reasons.items():
             words, of = REASONS.get(reason, reason), side.missed.places
             if ask.fits(reason=words):

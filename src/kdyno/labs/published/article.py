@@ -122,6 +122,7 @@ class Ask(FromFile):
     function: str = ""
     routine: str = ""
     against: str = ""
+    flags: str = "*"
     reason: str = ""
     job: str = ""
     instead: str = ""

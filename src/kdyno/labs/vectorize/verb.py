@@ -83,7 +83,7 @@ def vectorize(
     else:
         parts = (part for grid in grids for part in parts_of(grid, _ROWS))
         content = terminal.text([*head(survey), *parts])
-    write_export(content, suffix, output)
+    write_export(content, suffix.removeprefix("."), output)
     return 0
 
 

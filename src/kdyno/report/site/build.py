@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from hashlib import sha256
 from multiprocessing import get_context
@@ -29,7 +29,14 @@ from kdyno.reading.checked import adapter, values_in
 from kdyno.report.page import page
 from kdyno.report.site.history import history_page, overview, series_of
 from kdyno.report.site.pages import listing
-from kdyno.report.site.summary import Summary, of_rows, page_name, summarize, unreadable
+from kdyno.report.site.summary import (
+    Summary,
+    experiment_page,
+    of_rows,
+    page_name,
+    summarize,
+    unreadable,
+)
 from kdyno.store import watch as store
 from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
@@ -117,7 +124,7 @@ def build_site(
         return Built(len(there), fresh, len(there) - fresh, removed, written, edition)
 
 
-@dataclass
+@dataclass(eq=False)
 class SharedSite:
     """Of a shared store. ``out`` is the folder of its pages, ``cache`` where fetched runs lie
     meanwhile."""
@@ -125,8 +132,8 @@ class SharedSite:
     shared: Shared
     out: Path
     cache: Path
-    live: bool = False
-    sections: Sections = tuple
+    live: bool = field(default=False, kw_only=True)
+    sections: Sections = field(default=tuple, kw_only=True)
 
     def __post_init__(self) -> None:
         self._options = joined(tool_stamp(), str(self.live), "shared")
@@ -296,8 +303,7 @@ def _write_pages(
     for experiment in dict.fromkeys(summary.experiment for summary in measured):
         inputs = [texts[each.page] for each in measured if each.experiment == experiment]
         own = [each for each in series if each.experiment == experiment]
-        name = f"history/{page_name(experiment or '?')}.html"
-        pages[name] = (inputs, partial(history_page, own, live))
+        pages[experiment_page(experiment)] = (inputs, partial(history_page, own, live))
     before = state(out).get("pages")
     before = before if isinstance(before, dict) else {}
     digests = {name: joined(options, joined(*inputs)) for name, (inputs, _) in pages.items()}

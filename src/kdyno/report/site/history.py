@@ -17,7 +17,7 @@ from kdyno.report.groups import MOST_SHOWN
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.html import ENVIRONMENT, Html, table
 from kdyno.report.site.pages import markup_cell, minute, shell
-from kdyno.report.site.summary import Summary, page_name
+from kdyno.report.site.summary import Summary, experiment_page
 from kdyno.stats import changepoints
 from kdyno.store.database.tables import Kernel
 from kdyno.store.samples import Score
@@ -266,7 +266,7 @@ def _shown(series: Sequence[Series]) -> Sequence[Series]:
 
 def _case(row: tuple[int, Series]) -> Cell:
     number, series = row
-    place = f"history/{page_name(series.experiment or '?')}.html#series-{number}"
+    place = f"{experiment_page(series.experiment)}#series-{number}"
     whole = f"{plain.name(series.score.suite)}/{plain.name(series.score.case)}"
     return markup_cell("case", series.score, place, value=whole)
 

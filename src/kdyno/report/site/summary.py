@@ -57,6 +57,11 @@ def page_name(name: str) -> str:
     return f"{clean[:60]}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 
+def experiment_page(experiment: str) -> str:
+    """The page of an experiment's history, below the site's folder."""
+    return f"history/{page_name(experiment or '?')}.html"
+
+
 def unreadable(name: str, state: str, reason: str) -> Summary:
     """A run of which nothing but its folder's name is known."""
     created, reason = plain.sentence(name[:15]), plain.sentence(reason)
