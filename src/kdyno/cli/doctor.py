@@ -29,7 +29,14 @@ from kdyno.experiment.model import Box
 from kdyno.fleet.engine import FILE, PYTHON, Engine, Job, Settings, settings
 from kdyno.fleet.waves import FOLDER
 from kdyno.machines import emulator, facts
-from kdyno.machines.examination import cpus_of, disturbing, lacks, number_of, surroundings
+from kdyno.machines.examination import (
+    cpus_of,
+    disturbing,
+    lacks,
+    lock,
+    number_of,
+    surroundings,
+)
 from kdyno.machines.ssh import Remote
 from kdyno.measure.commands import DEFAULT_SOURCE
 from kdyno.measure.execution import Options
@@ -116,7 +123,7 @@ def _answer(json: str | None, data: Mapping[str, Any], lines: Iterable[str]) -> 
 
 
 def _box(name: str, settings: Box, json: str | None) -> int:
-    with Remote(name) as remote:
+    with lock(cache_root(), name), Remote(name) as remote:
         there = surroundings(remote)
     problems, notes = lacks(there, settings), disturbing(there)
     cpus = figures.count(len(cpus_of(there.get("cpus", ""))), "CPU")

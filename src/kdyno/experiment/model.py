@@ -558,6 +558,7 @@ class Machine(Closed):
 
     @property
     def all_hosts(self) -> tuple[str, ...]:
+        """One empty name for a machine that has none."""
         return self.hosts or (self.host,)
 
 

@@ -280,12 +280,12 @@ def by_firmware(data: Samples, manifest: Manifest) -> list[Flag]:
         shift = added_by([np.asarray(group, dtype=np.float64) for group in groups.values()], _SURE)
         if shift.ci is None:
             continue
-        low, high = shift.ci
+        (low, high), name = shift.ci, "/".join(case.key)
         if shift.clear:
             ends = math.exp(low), math.exp(high)
-            moved.append(f"{case.case} {_percent(math.exp(shift.mean), ends)}")
+            moved.append(f"{name} {_percent(math.exp(shift.mean), ends)}")
         else:
-            unseen[case.case] = math.expm1(max(high, -low))
+            unseen[name] = math.expm1(max(high, -low))
     if not moved and not unseen:
         return []
     text = f"{boots} of {sum(data.boots.values())} boots came through the firmware: "
@@ -293,8 +293,8 @@ def by_firmware(data: Samples, manifest: Manifest) -> list[Flag]:
         text += f"against those from one kernel under test into the next {', '.join(moved)}"
     else:
         most = max(unseen, key=lambda name: unseen[name])
-        text += "no case differs in them. Not seen would be up to "
-        text += f"{100 * unseen[most]:.2g} % ({most})"
+        text += f"none of {len(unseen)} cases with enough boots differs in them. Not seen would be "
+        text += f"up to {100 * unseen[most]:.2g} % ({most})"
     return [Flag(kind="by-firmware", text=text)]
 
 

@@ -2,8 +2,8 @@
 """A machine of the person's own, reached by ssh, that boots the kernels under test by kexec.
 
 Nothing is written to /boot or the boot loader, so that any reset ends in the box's own kernel:
-after a panic, a watchdog's time, or by itself where nobody can reach it (``_RETURN``). All that
-kdyno has there, the end of a run takes away, and else the beginning of the next.
+after a panic, a watchdog's time, or by itself where nobody can reach it (``prepare_return`` of
+box.sh). All that kdyno has there, the end of a run takes away, and else the beginning of the next.
 """
 
 from __future__ import annotations
@@ -213,7 +213,8 @@ class Box(Built):
         self._lock.enter_context(lock(self._setup.cache, self._host))
         self._remote.__enter__()
         self._facts = connect(self._remote)
-        cpus, counters = max(map(self._cpus, self._setup.variants)), self._setup.method.counted
+        cpus = max(map(self._cpus, self._setup.variants))
+        counters = self._setup.method.counted
         lacking = partial(lacks, settings=self._settings, cpus=cpus, counters=counters)
         state = self._answer(ANSWER_S)
         if state is None or state.own:
@@ -228,7 +229,7 @@ class Box(Built):
         if state is not None and not state.own:
             notice(f"{self._host}: it is in a kernel of an earlier run, and goes back to its own")
             state = self._reset("reboot", state)
-            if state is not None:
+            if state is not None and state.own:
                 self._facts = connect(self._remote)
                 refuse(self._host, lacking(self._facts))
         if state is None or not state.own:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# shellcheck shell=sh disable=SC2154  # $room, the folder of ours on the box, is set by box.py
+# shellcheck shell=sh disable=SC2154  # $room, the folder of ours on the box, is set by examination.py
 #
-# What runs on a box: POSIX shell, as root. box.py sends this file with the call of one function.
+# What runs on a box: POSIX shell, as root. examination.py sends it with the call of one function.
 
 PATH=$PATH:/usr/sbin:/sbin
 unit=/etc/systemd/system/kdyno-return.service
@@ -31,9 +31,9 @@ facts() {
     say generator "$(has mkinitramfs || has dracut)"
     say bwrap "$(bwrap --ro-bind / / --unshare-pid true 2>/dev/null && has bwrap)"
     # One in software dies with its kernel.
-    say watchdog "$(for device in /dev/watchdog[0-9]*; do
-        identity=/sys/class/watchdog/${device#/dev/}/identity
-        [ ! -e "$device" ] || grep -qsx 'Software Watchdog' "$identity" || echo "$device"; done)"
+    say watchdog "$([ ! -e /dev/watchdog0 ] ||  # the one that systemd takes
+        grep -qsx 'Software Watchdog' /sys/class/watchdog/watchdog0/identity ||
+        echo /dev/watchdog0)"
     say watchdog_builtin "$([ -e /dev/watchdog0 ] && stops && [ -z "$(drivers)" ] && echo yes)"
     say pstore "$(grep -sv null /sys/module/pstore/parameters/backend)"
     say pmu "$(cd /sys/bus/event_source/devices && ls -d cpu cpu_core 2>/dev/null)"
@@ -52,12 +52,14 @@ default_kernel() {
                 -e '/^Default Boot Loader Entry/,$ s/^ *uki: //p' | head -n 1
         return
     fi
-    timeout 10 grubby --default-kernel && return
+    timeout 10 grubby --default-kernel | grep . && return
     for folder in /boot/grub /boot/grub2; do
         [ -r "$folder/grub.cfg" ] || continue
         entry=$(sed -n 's/^ *set default="\(.*\)"$/\1/p' "$folder/grub.cfg" | tail -n 1)
         # On btrfs a part of it lies outside the file.
         environment=$(grub2-editenv - list || grub-editenv - list || cat "$folder/grubenv")
+        # It will start another one once.
+        echo "$environment" | grep -q '^next_entry=.' && return
         # shellcheck disable=SC2016  # the words of GRUB's own language
         [ "$entry" != '${saved_entry}' ] ||
             entry=$(echo "$environment" | sed -n 's/^saved_entry=//p')
@@ -67,7 +69,9 @@ default_kernel() {
             /^[ \t]*menuentry / {
                 entries++
                 entry = ENVIRON["entry"]
-                chosen = entry == "" || entry == "0" ? entries == 1 : index($0, quote entry quote)
+                name = quote entry quote
+                own = entry == "" || entry == "0" ? entries == 1 : index($0, name)
+                chosen = own || entry != "" && index($0, "\"" entry "\"")
             }
             chosen && $1 ~ /^linux/ { print $2; exit }' "$folder/grub.cfg"
         return
@@ -81,7 +85,7 @@ package() {
             command -v "${question%% *}" >/dev/null || continue
             # shellcheck disable=SC2086  # two words on purpose
             owner=$(timeout 10 $question "$modules") && { echo "$owner" | head -n 1; return; }
-            owner=none
+            [ $? = 124 ] || owner=none
         done
     done
     echo "$owner"

@@ -8,8 +8,9 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from kdyno.machines.ssh import Remote
 from kdyno.reading.checked import values_in
 
 ROOM = "/var/lib/kdyno"
+EXAMINED_S, _SURROUNDINGS_S = 20.0, 180.0
+"""What an examination takes at most where all is well; with everything that doctor asks for."""
 _FIELD = re.compile(r"([a-z_]{1,40})\t(.{0,4000})")
 _NO_PMU = "its CPU, or the virtual machine that it is, shows no hardware counters"
 
@@ -99,7 +102,20 @@ def connect(remote: Remote) -> dict[str, str]:
 def surroundings(remote: Remote) -> dict[str, str]:
     """``connect``, with what else may matter to measurements. ToolError."""
     fields = connect(remote)
-    return fields | fields_of(remote.must("it cannot be examined", call("surroundings")))
+    own_kernel(remote)
+    text = remote.must("it cannot be examined", call("surroundings"), limit_s=_SURROUNDINGS_S)
+    return fields | fields_of(text)
+
+
+def own_kernel(remote: Remote) -> State:
+    """Which boot of the box's own kernel runs; ToolError for one under test."""
+    state = state_of(remote.must("it cannot be examined", STATE))
+    if state is None or not state.own:
+        raise ToolError(
+            f"box {remote.host!r} is in a kernel under test, which says nothing of its own: reset "
+            "it, or wait for the run that works there"
+        )
+    return state
 
 
 def kept(cache: Path, host: str, suffix: str) -> Path:
@@ -122,12 +138,7 @@ def own_config(hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool)
                 raise LookupError(host)
             with Remote(host) as remote:
                 connect(remote)
-                state = state_of(remote.must("it cannot be examined", STATE))
-                if state is None or not state.own:
-                    raise ToolError(
-                        f"box {host!r} is in a kernel under test, whose configuration is not its "
-                        "own: reset it, or wait for the run that works there"
-                    )
+                state = own_kernel(remote)
                 text = remote.must("its kernel has no configuration in /proc or /boot", _CONFIG)
                 answer = [state.release, text, remote.must("no list of modules", _LSMOD)]
             saved.parent.mkdir(parents=True, exist_ok=True)
@@ -184,13 +195,25 @@ def examine(experiment: Experiment, counters: Sequence[str], cache: Path) -> Non
                 refuse(host, lacks(fields, experiment.box, cpus=cpus, counters=counters))
 
 
-def lock(cache: Path, host: str) -> AbstractContextManager[None]:
-    """ToolError where another kdyno of this machine has it."""
+@contextmanager
+def lock(cache: Path, host: str) -> Iterator[None]:
+    """Of one kdyno of this machine. ToolError where another one has the box for longer than it
+    takes to examine it."""
+    until_s = time.monotonic() + EXAMINED_S
 
     def held(holder: str) -> None:
         raise ToolError(f"box {host!r}: another kdyno of this machine has it ({holder})")
 
-    return whole.locked(kept(cache, host, ".lock"), held)
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(whole.locked(kept(cache, host, ".lock"), held))
+                break
+            except ToolError:
+                if time.monotonic() >= until_s:
+                    raise
+                time.sleep(0.5)
+        yield
 
 
 def refuse(host: str, problems: Sequence[str]) -> None:
@@ -213,7 +236,7 @@ def disturbing(fields: Mapping[str, str]) -> list[str]:
         notes.append(f"its kernel {release} is of no package: {trust}")
     if not get("generator"):
         notes.append("there is neither mkinitramfs nor dracut: no kernel with modules boots there")
-    if get("watchdog_builtin"):
+    if get("watchdog") and get("watchdog_builtin"):
         notes.append(
             "its watchdog is built in and stops at a kexec: a kernel that hangs at its start needs "
             "you. watchdog.stop_on_reboot=0 on the box's own command line lets it go on"

@@ -32,7 +32,7 @@ class Kind:
     no_images: str = ""
     """Why it boots no installed kernel (``image`` of a variant); empty: it does."""
     remote: bool = False
-    """It is reached over the network, by the name that the experiment gives it."""
+    """It is a box, reached over the network by the name that the experiment gives it."""
     fragment: str = ""
     """Of kernel/config/, with what every kernel there needs. Named in ``config`` it brings the
     machine's own configuration as well."""

@@ -210,15 +210,17 @@ def resume(
     """Go on with an interrupted run; ``experiment`` is its own, as stored."""
     sandbox.require()
     manifest = open_run(path).manifest()
+    kind = KINDS[experiment.machine.kind]
+    kind.examine(experiment, metric_of(experiment).counted, options.cache)
     recipes, built = Recipes({}, {}), Built({})
-    if builds := KINDS[experiment.machine.kind].builds:
+    if kind.builds:
         recipes = check(experiment, options.cache, options.listener.fetching)
         if (name := changed(experiment, recipes, manifest.images)) is not None:
             raise _changed(path, name)
         measured = {name: recipe for name, recipe in recipes.of.items() if name in manifest.images}
         built = built_of(experiment, replace(recipes, of=measured), options)
     bench = _bench(experiment, suites, recipes, built, options)
-    if not builds and manifest.images != bench.digests:
+    if not kind.builds and manifest.images != bench.digests:
         raise UsageError(
             f"{path}: another kernel, or another command line, was running when the run "
             "began; start a new run and compare the two: `kdyno compare RUN RUN`"
