@@ -438,7 +438,8 @@ def strata_of(data: Samples, manifest: Manifest, pairs: Sequence[Pair]) -> dict[
         strata[pair.key] = Strata(
             machines=_by_stratum(machines, confidence),
             cpu_models=_by_stratum(by_model, confidence) if len(by_model) > 1 else (),
-            **(vars(test) if test else {}),
+            p_value=test.p_value if test else None,
+            i_squared=test.i_squared if test else None,
         )
     p_values = {key: own.p_value for key, own in strata.items() if own.p_value is not None}
     for key, p_value in zip(p_values, adjusted(list(p_values.values())), strict=True):

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, exact_effect
 from kdyno.stats.groups import errors_of, locations_of, nested, precisions, spread
-from kdyno.stats.verdict import Claim, Judgement, Summed, log_mean_speed, raw_effects, slow_share
+from kdyno.stats.verdict import (
+    Claim,
+    Judgement,
+    Summed,
+    effects_and_family,
+    log_mean_speed,
+    slow_share,
+)
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import LinkSpread, Quantile, RoundSpread, Throughput
@@ -93,7 +100,7 @@ class Pair:
         return Claim(self.log_ratios, better, noise_floor, self.exact, self.resolution, weights)
 
     def effect(self) -> PairedEffect:
-        (effect,), _, _ = raw_effects([self.claim()], self.manifest.asked.confidence)
+        (effect,), _, _ = effects_and_family([self.claim()], self.manifest.asked.confidence)
         return effect
 
     def ranked(self, blocks: int | None = None) -> PairedEffect:
@@ -161,7 +168,14 @@ class Pair:
     def spread(self) -> RoundSpread | None:
         """How far rounds and groups lie apart; None where too few guests took turns."""
         levels = spread([logs for _, logs in self.rounds()])
-        return None if levels is None else RoundSpread(**vars(levels))
+        if levels is None:
+            return None
+        return RoundSpread(
+            within=levels.within,
+            between=levels.between,
+            of_group=levels.of_group,
+            rounds=levels.rounds,
+        )
 
     # Sums and quantiles.
 

@@ -42,7 +42,7 @@ _MOST_KERNEL_BYTES = 512 << 20
 _MOST_CONFIG = 4 << 20
 _FORMAT = 1
 """Raise it when what is kept of a package changes."""
-_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+(?:=[A-Za-z0-9.+:~-]+)?")
 _LEADS_TO = re.compile(r"(?:^|[,\s])(linux-image-[a-z0-9+.-]+) \(= ([^)\s]+)\)")
 _MOST_STEPS = 4
 _KERNEL = re.compile(

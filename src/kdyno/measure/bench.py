@@ -93,6 +93,7 @@ class Bench:
     @property
     def undisturbed(self) -> bool:
         """What else the host does changes nothing."""
+        # There time goes on with what is executed.
         return self.counts or self.experiment.machine.accel == "icount"
 
     @property

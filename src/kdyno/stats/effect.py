@@ -29,8 +29,6 @@ EXACT_UP_TO = 200
 """Pairs up to which the null distribution is computed exactly; beyond, the normal law."""
 MANY = 1000
 """Pairs beyond which averages are counted instead of made: 500,500 averages, 4 MB."""
-
-
 _ALIKE = 1e-12
 """Of logarithms: less is rounding."""
 
@@ -44,7 +42,7 @@ class PairedEffect:
 
     ``ratio``, ``ci``: Hodges-Lehmann estimate and signed-rank interval.
     ``mean_ratio``, ``mean_ci``: geometric mean with Student's t interval.
-    There is none where n blocks cannot carry the confidence; a ratio is None without a block."""
+    There is no interval where n blocks cannot carry the confidence, and no ratio without one."""
 
     n: int
     """Blocks in which both arms have a score."""

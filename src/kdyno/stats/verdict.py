@@ -111,7 +111,7 @@ def judge(
     ``stopping.enough`` included (``Family`` gets 0.8 alpha), and so is the chance that any is
     called equivalent while it is not. ``equivalent`` is a fraction; its band is 1/(1+e) … 1+e, so
     it is the same from either side. An A/A copy is a yardstick, not a claim: leave it out."""
-    raw, tested, family = raw_effects(claims, 1.0 - alpha)
+    raw, tested, family = effects_and_family(claims, 1.0 - alpha)
     limits: dict[int, Limits] = {}
     alike: dict[int, bool] = {}
     if family is not None:
@@ -124,7 +124,7 @@ def judge(
     ]
 
 
-def raw_effects(
+def effects_and_family(
     claims: Sequence[Claim], confidence: float
 ) -> tuple[list[PairedEffect], list[int], Family | None]:
     """(each effect as if it were the only one, which of them are tested, these as a family)."""

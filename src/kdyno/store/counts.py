@@ -88,8 +88,9 @@ class _Counted(Record):
 def to_json(counted: Counted) -> bytes:
     """Whole numbers, of all operations of a part. ToolError for what could not be read again."""
     try:
-        own = vars(counted) | {"cases": tuple(map(_case, counted.cases))}
-        record = _Counted(schema=1, **own)
+        cases = tuple(map(_case, counted.cases))
+        about = {"variant": counted.variant, "image": counted.image, "emulator": counted.emulator}
+        record = _Counted(schema=1, **about, cases=cases)
     except ValidationError as error:
         why = f"{counted.variant}: the counts make no sense: {first_mistake(error)}"
         raise ToolError(why) from None

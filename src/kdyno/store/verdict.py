@@ -100,7 +100,7 @@ class FunctionCounts(Frozen):
 
     where: Literal["kernel", "user", "others"]
     function: str
-    """Empty: all that are not named."""
+    """Empty: all that are not named. In tables also a row that stands for several."""
     baseline_value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
     value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
     functions: Annotated[int, Field(ge=1)] = 1

@@ -323,6 +323,7 @@ def facts_of(
 
 
 def kernels_of(run: Run, manifest: Manifest, verdict: Verdict | None) -> list[Kernel]:
+    """The baseline's first."""
     kernels = {}
     for variant in {manifest.baseline: 0, **(verdict.boots if verdict else manifest.images)}:
         image: dict[str, Any] = {}
