@@ -177,7 +177,6 @@ def fake(tmp_path: Path, guest_build: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setattr(module, "POLL_S", 0.01)
     monkeypatch.setattr(module, "ANSWER_S", 0.0)
-    monkeypatch.setattr(examination, "EXAMINED_S", 0.0)
     monkeypatch.setattr(module, "DOWN_S", 0.0)
     monkeypatch.setattr(module, "_KEXEC_WATCHDOG_S", 0)
     monkeypatch.setattr(module, "guest_program", lambda *_: program)

@@ -33,8 +33,8 @@ from kdyno.machines.examination import (
     cpus_of,
     disturbing,
     lacks,
-    lock,
     number_of,
+    refuse_busy,
     surroundings,
 )
 from kdyno.machines.ssh import Remote
@@ -123,7 +123,8 @@ def _answer(json: str | None, data: Mapping[str, Any], lines: Iterable[str]) -> 
 
 
 def _box(name: str, settings: Box, json: str | None) -> int:
-    with lock(cache_root(), name), Remote(name) as remote:
+    refuse_busy(cache_root(), name)
+    with Remote(name) as remote:
         there = surroundings(remote)
     problems, notes = lacks(there, settings), disturbing(there)
     cpus = figures.count(len(cpus_of(there.get("cpus", ""))), "CPU")

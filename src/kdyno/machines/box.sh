@@ -66,12 +66,10 @@ default_kernel() {
         # Of a submenu's entry the last word: "Advanced options>Debian, with Linux 6.1".
         case $entry in *'>'[0-9]*) return ;; esac
         entry=${entry##*>} awk -v quote="'" '
+            BEGIN { entry = ENVIRON["entry"]; first = entry == "" || entry == "0" }
             /^[ \t]*menuentry / {
-                entries++
-                entry = ENVIRON["entry"]
-                name = quote entry quote
-                own = entry == "" || entry == "0" ? entries == 1 : index($0, name)
-                chosen = own || entry != "" && index($0, "\"" entry "\"")
+                named = index($0, quote entry quote) || index($0, "\"" entry "\"")
+                chosen = first ? entries++ == 0 : named
             }
             chosen && $1 ~ /^linux/ { print $2; exit }' "$folder/grub.cfg"
         return

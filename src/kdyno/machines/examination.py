@@ -8,21 +8,21 @@ import hashlib
 import json
 import re
 import shlex
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from kdyno import whole
 from kdyno.errors import ToolError
-from kdyno.experiment.model import HARDWARE_COUNTERS, Box as Settings, Experiment
+from kdyno.experiment.model import Box as Settings, Experiment
+from kdyno.machines import facts
 from kdyno.machines.ssh import Remote
 from kdyno.reading.checked import values_in
 
 ROOM = "/var/lib/kdyno"
-EXAMINED_S, _SURROUNDINGS_S = 20.0, 180.0
-"""What an examination takes at most where all is well; with everything that doctor asks for."""
+_SURROUNDINGS_S = 180.0
+"""With package databases and boot loaders."""
 _FIELD = re.compile(r"([a-z_]{1,40})\t(.{0,4000})")
 _NO_PMU = "its CPU, or the virtual machine that it is, shows no hardware counters"
 
@@ -178,8 +178,7 @@ def lacks(
         )
     if (there := len(cpus_of(fields.get("cpus", "")))) < cpus:
         problems.append(f"cpus = {cpus}, and it has {there}")
-    hardware = [name for name in counters if name in HARDWARE_COUNTERS]
-    if hardware and not fields.get("pmu"):
+    if (hardware := facts.hardware(counters)) and not fields.get("pmu"):
         problems.append(f"[measure] counters, metric: {', '.join(hardware)}: {_NO_PMU}")
     return problems
 
@@ -189,31 +188,26 @@ def examine(experiment: Experiment, counters: Sequence[str], cache: Path) -> Non
     machine = experiment.machine
     cpus = max(variant.cpus or machine.cpus for variant in experiment.variants)
     for host in machine.all_hosts:
-        with lock(cache, host), Remote(host) as remote:
+        refuse_busy(cache, host)
+        with Remote(host) as remote:
             fields, state = connect(remote), state_of(remote.ask(STATE).text)
             if state is None or state.own:
                 refuse(host, lacks(fields, experiment.box, cpus=cpus, counters=counters))
 
 
-@contextmanager
-def lock(cache: Path, host: str) -> Iterator[None]:
-    """Of one kdyno of this machine. ToolError where another one has the box for longer than it
-    takes to examine it."""
-    until_s = time.monotonic() + EXAMINED_S
+def lock(cache: Path, host: str) -> AbstractContextManager[None]:
+    """Of the one kdyno of this machine that measures there. ToolError for a second one."""
 
     def held(holder: str) -> None:
         raise ToolError(f"box {host!r}: another kdyno of this machine has it ({holder})")
 
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(whole.locked(kept(cache, host, ".lock"), held))
-                break
-            except ToolError:
-                if time.monotonic() >= until_s:
-                    raise
-                time.sleep(0.5)
-        yield
+    return whole.locked(kept(cache, host, ".lock"), held)
+
+
+def refuse_busy(cache: Path, host: str) -> None:
+    """What only examines a box does not keep others from it, and disturbs none that measures."""
+    with lock(cache, host):
+        pass
 
 
 def refuse(host: str, problems: Sequence[str]) -> None:

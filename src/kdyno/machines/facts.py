@@ -150,10 +150,15 @@ def why_paranoid(root: Path = Path("/")) -> str:
     return f"{what} {_MOST_PARANOID} or less: sudo sysctl kernel.perf_event_paranoid=1"
 
 
+def hardware(names: Iterable[str]) -> list[str]:
+    """Those of them that the CPU counts, and not the kernel."""
+    return [name for name in names if name in HARDWARE_COUNTERS]
+
+
 def check_counters(names: Sequence[str], *, here: bool, sandboxed: bool = True) -> None:
     """ToolError where one cannot be counted. here: cases run under this machine's own kernel."""
-    hardware = [name for name in names if name in HARDWARE_COUNTERS]
-    refuse_counters(hardware, why_no_pmu() if hardware else "")
+    own = hardware(names)
+    refuse_counters(own, why_no_pmu() if own else "")
     if names and here and (sandboxed or os.geteuid() != 0):
         refuse_counters(names, why_paranoid())
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from kdyno import deferred
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import HARDWARE_COUNTERS, NATIVE_COPIES
+from kdyno.experiment.model import NATIVE_COPIES
 from kdyno.kernels.image import Image
 from kdyno.kernels.scheduler import Scheduler
 from kdyno.machines import emulator, facts
@@ -384,7 +384,7 @@ def check(method: Method) -> None:
     """UsageError and ToolError as the kind's row says."""
     emulator.find()
     way = way_of(method)
-    hardware = [name for name in method.counters if name in HARDWARE_COUNTERS]
+    hardware = facts.hardware(method.counters)
     if method.counters and (way in emulator.SHIFTS or (hardware and way != "kvm")):
         what = "an emulated CPU has none" if way == "tcg" else "they go with time, under KVM"
         raise UsageError(f"[measure] counters = {json.dumps(hardware or method.counters)}: {what}")
