@@ -228,7 +228,7 @@ def demo_load(request: Any) -> Iterator[Figure]:
 
 def five(_request: Any) -> Iterator[Figure]:
     name = "five minutes, two kernels: half-width"
-    for where, most in (("", 0.25), (", beside a load", 0.4)):
+    for where, most in (("", 0.2), (", beside a load", 0.35)):
         with loaded(bool(where)):
             widest = max(widths_of(verdict_of(experiment_of(TWO), 5)))
         yield Figure(name + where, widest, "%", most=most, how="largest of six, corrected")
