@@ -12,27 +12,49 @@
 
 #include "bench.h"
 
-enum { PASSES = 4 };
+// Places are as far apart as those of malloc. Steps of about 0.38 of them spread any number evenly.
+enum {
+    PASSES = 4,
+    PAGE_BYTES = 4096,
+    PLACE_BYTES = 16,
+    PLACES = PAGE_BYTES / PLACE_BYTES,
+    STEP = 97
+};
 
 static char pattern(size_t at) {
     return (char)(at * 7);
 }
 
 struct workfile_shape workfile_shape(int argc, char **argv) {
-    if (argc != 2)
+    if (argc != 2 && argc != 3)
         bench_fail("a block size in bytes and a file size in KiB are wanted");
-    struct workfile_shape shape = {.block_bytes =
-                                       bench_number(argv[0], "the block size", 1, 64 << 20)};
+    struct workfile_shape shape = {
+        .block_bytes = bench_number(argv[0], "the block size", 1, 64 << 20),
+        .first = argc == 3 ? bench_number(argv[2], "the place in a page", 0, PAGE_BYTES - 1) : 0,
+        .fixed = argc == 3,
+    };
     shape.blocks =
         bench_number(argv[1], "the file size", 1, 4 << 20) * 1024 / (uint64_t)shape.block_bytes;
     if (!shape.blocks)
         bench_fail("a block of %s bytes does not fit into %s KiB", argv[0], argv[1]);
-    shape.block = malloc(shape.block_bytes);
-    if (!shape.block)
+    size_t pages = (PAGE_BYTES + shape.block_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+    shape.page = aligned_alloc(PAGE_BYTES, pages * PAGE_BYTES);
+    if (!shape.page)
         bench_fail("no memory for a block");
-    for (size_t i = 0; i < shape.block_bytes; i++)
-        shape.block[i] = pattern(i);
+    for (size_t at = 0; at < PAGE_BYTES + shape.block_bytes; at++)
+        shape.page[at] = pattern(at);
+    shape.block = shape.page + shape.first;
     return shape;
+}
+
+void workfile_move(struct workfile_shape *shape) {
+    if (!shape->fixed)
+        shape->block = shape->page + PLACE_BYTES * (STEP * ++shape->moves % PLACES);
+}
+
+void workfile_again(struct workfile_shape *shape) {
+    shape->block = shape->page + shape->first;
+    shape->moves = 0;
 }
 
 void workfile_rewind(int fd) {
@@ -106,8 +128,8 @@ int workfile_create(const struct workfile_shape *shape) {
     return fd;
 }
 
-void workfile_check(const struct workfile_shape *shape) {
+void workfile_check(const struct workfile_shape *shape, size_t place) {
     for (size_t i = 0; i < shape->block_bytes; i++)
-        if (shape->block[i] != pattern(i))
+        if (shape->block[i] != pattern(place + i))
             bench_fail("the block changed on its way at byte %zu", i);
 }

@@ -103,6 +103,7 @@ def test_a_printed_figure_may_come_from_a_run_too_short_to_time(
         (["pipe", "5"], "takes no arguments"),
         (["fscopy", "0", "5"], "the block size is 0"),
         (["fscopy", "2048", "1"], "does not fit"),
+        (["fscopy", "2048", "8", "4096"], "the place in a page is 4096"),
         (["fsread", "1024"], "a block size in bytes and a file size in KiB are wanted"),
         (["shell"], "a number of copies"),
         (["shell", "0"], "the number of copies is 0"),

@@ -15,9 +15,9 @@ from test_guest import GUEST, bench, call as guest
 # What `run` and the programs of their own do is tested elsewhere; faults are for guests.
 OTHERS = {"run", "program"}
 ARGUMENTS = {
-    "fscopy": ["1024 200"],
-    "fsread": ["256 200"],
-    "fswrite": ["4096 200"],
+    "fscopy": ["64 125", "1024 200", "65536 200", "1024 200 16"],
+    "fsread": ["256 200", "65536 200 4095"],
+    "fswrite": ["4096 200", "65536 200", "4096 200 2064"],
     "shell": ["1", "8"],
     "contend": ["median 2", "work 2"],
     "memfill": ["256"],

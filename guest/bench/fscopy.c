@@ -13,30 +13,32 @@ static void setup(int argc, char **argv) {
     to = workfile_create(&shape);
 }
 
-static void body(uint64_t iterations) {
-    for (uint64_t i = 0; i < iterations;) {
-        if (workfile_read(&shape, from)) {
-            workfile_write(&shape, to);
-            i++;
-        } else {
-            workfile_rewind(from);
-            workfile_rewind(to);
-        }
-    }
-}
-
-static void again(void) {
+static void rewind_both(void) {
     workfile_rewind(from);
     workfile_rewind(to);
 }
 
+static void body(uint64_t iterations) {
+    for (uint64_t i = 0; i < iterations; i++) {
+        workfile_move(&shape);
+        while (!workfile_read(&shape, from))
+            rewind_both();
+        workfile_write(&shape, to);
+    }
+}
+
+static void again(void) {
+    rewind_both();
+    workfile_again(&shape);
+}
+
 static void cleanup(void) {
-    workfile_check(&shape);
+    workfile_check(&shape, shape.first);
 }
 
 BENCH(fscopy) = {
     .help = "read a block of one file and write it to a second one",
-    .usage = "BLOCK_BYTES FILE_KIB",
+    .usage = "BLOCK_BYTES FILE_KIB [PLACE]",
     .setup = setup,
     .body = body,
     .again = again,

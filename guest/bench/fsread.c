@@ -13,25 +13,25 @@ static void setup(int argc, char **argv) {
 }
 
 static void body(uint64_t iterations) {
-    for (uint64_t i = 0; i < iterations;) {
-        if (workfile_read(&shape, file))
-            i++;
-        else
+    for (uint64_t i = 0; i < iterations; i++) {
+        workfile_move(&shape);
+        while (!workfile_read(&shape, file))
             workfile_rewind(file);
     }
 }
 
 static void again(void) {
     workfile_rewind(file);
+    workfile_again(&shape);
 }
 
 static void cleanup(void) {
-    workfile_check(&shape);
+    workfile_check(&shape, shape.first);
 }
 
 BENCH(fsread) = {
     .help = "read a block of a file that is in the page cache",
-    .usage = "BLOCK_BYTES FILE_KIB",
+    .usage = "BLOCK_BYTES FILE_KIB [PLACE]",
     .setup = setup,
     .body = body,
     .again = again,
