@@ -12,23 +12,13 @@ from kdyno.errors import UsageError
 from kdyno.experiment.loader import variant
 from kdyno.experiment.model import Variant
 from kdyno.kernels.cpu import Cpu
-from kdyno.kernels.routines.routine import (
-    BENCHES,
-    FILE,
-    FUNCTIONS,
-    BestFor,
-    Figures,
-    best,
-    find_routine,
-    kernel_sources,
-    read_rows,
-    routines_folder,
-    rows,
-)
+from kdyno.kernels.routines import routine as routines
+from kdyno.kernels.routines.routine import FUNCTIONS, BestFor, best, find_routine, rows
 from kdyno.labs.memcpy.results import read_bench
 from kdyno.labs.memcpy.search import figures_of
 from kdyno.measure.execution import routines_of
 from kdyno.measure.vocabulary import vocabulary
+from kdyno.paths import data_root
 from kdyno.report.evidence import Evidence
 from kdyno.report.page import builds_section
 from kdyno.store.verdict import Verdict
@@ -50,7 +40,7 @@ def a_cpu(vendor: str, family: int, number: int, flags: tuple[str, ...]) -> Cpu:
 def test_what_a_row_names_goes_into_a_kernel(row: BestFor, function: str) -> None:
     routine = find_routine(row.routines[function], function)
     assert row.arch in routine.archs
-    assert kernel_sources([routine], row.arch)[FUNCTIONS[function]]
+    assert routines.kernel_sources([routine], row.arch)[FUNCTIONS[function]]
 
 
 @pytest.mark.parametrize("row", rows(), ids=called)
@@ -62,7 +52,7 @@ def test_a_row_stands_on_what_was_measured(row: BestFor) -> None:
         assert row.state == "default" or seen
         return
     for function in row.routines:
-        path = routines_folder() / BENCHES / row.bench / f"{function}.json"
+        path = routines.routines_folder() / routines.BENCHES / row.bench / f"{function}.json"
         bench = read_bench(path)
         if function == "memcpy":
             assert row.memcpy in seen
@@ -129,16 +119,16 @@ def test_a_wrong_table_is_refused(change: tuple[str, str], message: str, tmp_pat
         '[[row]]\nname = "x"\ncpu = "Any"\nstate = "default"\nwhy = "because it is so"\n'
         'features = ["sse2"]\nmemcpy = "fsrm"\n'
     )
-    path = tmp_path / FILE
+    path = tmp_path / routines.FILE
     path.write_text(text)
-    assert [row.name for row in read_rows(path)] == ["x"]
+    assert [row.name for row in routines.read_rows(path)] == ["x"]
     path.write_text(text.replace(*change))
     with pytest.raises(UsageError) as refused:
-        read_rows(path)
-    assert message in str(refused.value) and FILE in str(refused.value)
+        routines.read_rows(path)
+    assert message in str(refused.value) and routines.FILE in str(refused.value)
     path.write_text(text + text)
     with pytest.raises(UsageError, match="two rows are called 'x'"):
-        read_rows(path)
+        routines.read_rows(path)
 
 
 def test_an_experiment_gets_the_routine_and_the_reason(tmp_path: Path) -> None:
@@ -181,24 +171,21 @@ def test_a_kernels_record_says_which_routine_it_was_and_the_report_shows_it() ->
     assert str(text).count("memory routines") == 1
 
 
-def test_the_page_shows_the_figures_of_both_cpus_side_by_side() -> None:
-    """One line a routine, what misses its target in italics."""
-    page = (routines_folder().parent.parent / "docs" / "research" / "memcpy.md").read_text("utf-8")
-    seen = {row.name: {each.routine: each for each in row.seen} for row in rows() if row.seen}
-    assert list(seen) == ["amd-zen4", "intel-sapphire-rapids"]
-    named = dict.fromkeys(
-        "`best`" if name.startswith("best-") else f"`{name}`"
-        for name in dict.fromkeys(figure for figures in seen.values() for figure in figures)
-    )
-    for name in named:
-        cells = []
-        for cpu_name, figures in seen.items():
-            own = f"best-{cpu_name}" if name == "`best`" else name.strip("`")
-            cells += cells_of(figures[own]) if own in figures else ["", "", "", ""]
-        assert f"| {name} | {' | '.join(cells)} |" in page
-
-
-def cells_of(each: Figures) -> list[str]:
+def cells_of(each: routines.Figures) -> list[str]:
     met = (each.worst <= 1.05, each.ceiling >= 0.8, each.glibc >= 1, each.rivals >= 1.25)
     values = (each.worst, each.ceiling, each.glibc, each.rivals)
     return [f"{v:.2f}" if ok else f"*{v:.2f}*" for v, ok in zip(values, met, strict=True)]
+
+
+def test_the_page_shows_the_figures_of_both_cpus_side_by_side() -> None:
+    """One line a routine, what misses its target in italics."""
+    page = (data_root() / "docs" / "research" / "memcpy.md").read_text("utf-8")
+    seen = {row.name: {each.routine: each for each in row.seen} for row in rows() if row.seen}
+    assert list(seen) == ["amd-zen4", "intel-sapphire-rapids"]
+    for name in {name for figures in seen.values() for name in figures}:
+        best_one = name.startswith("best-")
+        cells = []
+        for cpu_name, figures in seen.items():
+            own = figures.get(f"best-{cpu_name}" if best_one else name)
+            cells += cells_of(own) if own else [""] * 4
+        assert f"| `{'best' if best_one else name}` | {' | '.join(cells)} |" in page

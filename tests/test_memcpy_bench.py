@@ -35,6 +35,12 @@ def bench_of(**changed: object) -> Bench:
     """Eight blocks; ``wide`` takes half the time of fsrm, orig twice as long as that."""
     factors = {"wide": 0.5, "narrow": 0.9, "fsrm": 1.0, "orig": 2.0, "glibc": 0.6, "nothing": 0.1}
     ranks = {"fsrm": "rival", "orig": "rival", "glibc": "other", "nothing": "bound"}
+
+    def times(load: loads.Load, factor: float) -> list[float]:
+        first = (1.0 + load.mean_bytes / 64) * factor
+        return [first * (1 + 0.001 * block) for block in range(8)]
+
+    ns = {name: {load.id: times(load, own) for load in GRID} for name, own in factors.items()}
     bench = {
         "plan": "quick",
         "created": "2026-11-21T12:00:00+00:00",
@@ -44,16 +50,7 @@ def bench_of(**changed: object) -> Bench:
         "clock": {"core_ghz": 4.0},
         "contenders": [{"name": name, "rank": ranks.get(name, "routine")} for name in factors],
         "loads": list(GRID),
-        "ns": {
-            name: {
-                load.id: [
-                    (1.0 + load.mean_bytes / 64) * factor * (1 + 0.001 * block)
-                    for block in range(8)
-                ]
-                for load in GRID
-            }
-            for name, factor in factors.items()
-        },
+        "ns": ns,
         "ceilings": {"L1": {"bytes_per_ns": 256.0}, "memory": {"bytes_per_ns": 16.0}},
         "caches": {"L1": 32768, "L2": 1 << 20, "L3": 1 << 24},
         "failed": {"bad": "died of SIGSEGV"},
@@ -120,13 +117,7 @@ def test_a_bench_survives_its_file() -> None:
     assert parse_bench(json.dumps(to_json(bench)).encode(), "x") == bench
 
 
-def wide_ns(value: object) -> Callable[[dict[str, Any]], None]:
-    """A change of one contender's times at one load."""
-
-    def change(data: dict[str, Any]) -> None:
-        data["ns"]["wide"][GRID[0].id] = value
-
-    return change
+FIRST = "L1/fixed/64/aligned"
 
 
 @pytest.mark.parametrize(
@@ -137,13 +128,13 @@ def wide_ns(value: object) -> Callable[[dict[str, Any]], None]:
             "ns: is missing; `kdyno lab memcpy bench --json FILE` writes",
         ),
         (lambda file: file["ns"]["wide"].popitem(), "do not belong"),
-        (wide_ns([1.0]), "do not have 8 blocks"),
-        (wide_ns([-1.0] * 8), r"-1\.0 should be greater than"),
-        (wide_ns(["1"] * 8), '"1", text, is given, but'),
+        (lambda file: file["ns"]["wide"].update({FIRST: [1.0]}), "do not have 8 blocks"),
         (
-            lambda file: file["loads"][0].update(id="L1/fixed/65/aligned"),
-            "is 'L1/fixed/64/aligned'",
+            lambda file: file["ns"]["wide"].update({FIRST: [-1.0] * 8}),
+            r"-1\.0 should be greater than",
         ),
+        (lambda file: file["ns"]["wide"].update({FIRST: ["1"] * 8}), '"1", text, is given, but'),
+        (lambda file: file["loads"][0].update(id="L1/fixed/65/aligned"), f"is '{FIRST}'"),
         (lambda file: file["contenders"][0].update(rank="rivl"), r'rank: "rivl" .* "rival"'),
         (lambda file: file.update(blocks=True), "blocks: true, true or false, is given"),
         (lambda file: file.update(kind="copies"), 'no "kind": "memcpy-bench"'),
@@ -174,26 +165,11 @@ def test_garbage_is_refused_in_words(content: bytes) -> None:
         parse_bench(content, "file")
 
 
-def pool(
-    mode: str,
-    least: int,
-    most: int,
-    room: int,
-    *,
-    alignment: str = "aligned",
-    copies: dict[tuple[int, int, int], int] | None = None,
-    count: int = loads.POOL,
-    seed: int = 1,
-) -> loads.Draws:
-    load = loads.load("L1", mode, least, most, alignment, 1.0)
-    recorded = distribution(copies, "t") if copies else None
-    plan = replace(loads.quick(), copies=recorded)
-    return loads.draws(np.random.default_rng(seed), load, plan, room, count)
-
-
 def test_replay_reproduces_the_weights() -> None:
     copies = {(8, 0, 8): 600, (64, 5, 0): 300, (4096, 0, 0): 100, (1, 0, 0): 0}
-    draws = pool("distribution", 1, 4096, 16384, copies=copies)
+    load = loads.load("L1", "distribution", 1, 4096, "aligned", 1.0)
+    plan = replace(loads.quick(), copies=distribution(copies, "t"))
+    draws = loads.draws(np.random.default_rng(1), load, plan, 16384)
     sizes, counts = np.unique(draws["size"], return_counts=True)
     assert sizes.tolist() == [8, 64, 4096]
     assert counts / len(draws) == pytest.approx([0.6, 0.3, 0.1], abs=0.01)
@@ -212,15 +188,17 @@ def test_no_draw_leaves_its_room(least: int, more: int, seed: int, mode: str) ->
     most = least + more
     room = loads.room_for(most, 1 << 18, "L1")
     least = least if mode == "random" else most
-    copies = {(most, 63, 0): 1}
-    draws = pool(mode, least, most, room, alignment="both", copies=copies, count=500, seed=seed)
+    load = loads.load("L1", mode, least, most, "both", 1.0)
+    plan = replace(loads.quick(), copies=distribution({(most, 63, 0): 1}, "t"))
+    draws = loads.draws(np.random.default_rng(seed), load, plan, room, 500)
     assert draws["size"].min() >= least and draws["size"].max() <= most
     ends = np.maximum(draws["dst"], draws["src"]).astype(np.int64) + draws["size"]
     assert ends.max() <= room
 
 
 def test_mean_of_random_sizes() -> None:
-    draws = pool("random", 1, 1024, 1 << 14, count=200_000, seed=7)
+    load = loads.load("L1", "random", 1, 1024, "aligned", 1.0)
+    draws = loads.draws(np.random.default_rng(7), load, loads.quick(), 1 << 14, 200_000)
     mean = loads.ranged("L1", 1, 1024).mean_bytes
     assert mean == pytest.approx(draws["size"].mean() + 0.5, rel=0.01)
     assert loads.ranged("L1", 1, 16).mean_bytes == round(16 / math.log(17), 4)

@@ -12,23 +12,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 from needed import need
+from test_routine import ROUTINES, described
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import BEST
 from kdyno.kernels import cpu
 from kdyno.kernels.routines import checking
-from kdyno.kernels.routines.checking import assembled
-from kdyno.kernels.routines.routine import (
-    FUNCTIONS,
-    Routine,
-    best,
-    find_by_stem,
-    find_routine,
-    flatten,
-    list_routines,
-    parse_routine,
-)
+from kdyno.kernels.routines.routine import Routine, best, find_by_stem, find_routine, flatten
 from kdyno.labs.memcpy import loads, timing
 from kdyno.labs.memcpy.timing import Line, Task, figure, parse, time_all
 from kdyno.machines.cpus import place
@@ -41,7 +32,6 @@ KINDS = (
     *("bytes", "canary", "source", "guard", "return", "saved", "direction", "upper", "same"),
     *("hang", "illegal", "died"),
 )
-ROUTINES = [each for function in FUNCTIONS for each in list_routines(function=function)]
 
 pytestmark = pytest.mark.needs("gcc")
 
@@ -53,7 +43,7 @@ def broken(kind: str, function: str = "memcpy") -> Routine:
 def emulated(routine: Routine, folder: Path) -> checking.Checked:
     """The same check, with what this CPU lacks emulated: AVX-512 by avx512.c, AVX2 and all else by
     QEMU, which has no AVX-512. Neither tells which register halves are in use."""
-    code = assembled(flatten(routine.path), str(routine.path), folder, routine=True)
+    code = checking.assembled(flatten(routine.path), str(routine.path), folder, routine=True)
     words = ["gcc", "-std=gnu11", "-O2", checking.PROGRAM, BROKEN.with_name("avx512.c"), code]
     words += [f"-Wl,--defsym=routine_under_test={routine.symbol}", "-Wl,--wrap=sigaction"]
     subprocess.run([*words, "-o", folder / "check"], check=True)
@@ -85,24 +75,16 @@ def test_every_routine_is_right(routine: Routine, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("routine", "violations"),
-    [
-        ("avx2", 0),
-        ("memset-avx2", 0),
-        ("overlap-avx512", 0),
-        ("clear_page-avx512-nt", 0),
-        (BROKEN, 1),
-    ],
-    ids=str,
+    "stem", ["avx2", "memset-avx2", "overlap-avx512", "clear_page-avx512-nt", "broken"]
 )
 def test_a_cpu_without_vectors_checks_by_emulation(
-    routine: str | Path, violations: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu, "this_cpu", lambda: cpu.Cpu("", "", frozenset({"sse2"})))
-    chosen = find_by_stem(routine) if isinstance(routine, str) else broken("bytes")
+    chosen = broken("bytes") if stem == "broken" else find_by_stem(stem)
     chosen = replace(chosen, requires=("avx2", *chosen.requires))
     checked = emulated(chosen, tmp_path)
-    assert len(checked.violations) == violations and checked.cases >= 400
+    assert len(checked.violations) == (stem == "broken") and checked.cases >= 400
 
 
 @pytest.mark.slow
@@ -264,15 +246,12 @@ def test_who_faults_or_hangs_fails_and_no_other(
     assert list(timed.failed) == ["a"] and reason in timed.failed["a"]
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [("echo no work at all >&2; exit 2", "no work at all"), (None, "timing program failed")],
-)
-def test_the_programs_own_failure(tmp_path: Path, code: str | None, message: str) -> None:
-    program = script(tmp_path, code or ":")
-    if code is None:
-        program.write_text("#!/bin/sh\nexit 1\n")
-    with pytest.raises(ToolError, match=message):
+def test_the_programs_own_failure(tmp_path: Path) -> None:
+    program = script(tmp_path, "echo no work at all >&2; exit 2")
+    with pytest.raises(ToolError, match="no work at all"):
+        time_all(program, tmp_path / "rack", 0, TASKS)
+    program.write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(ToolError, match="timing program failed"):
         time_all(program, tmp_path / "rack", 0, TASKS)
 
 
@@ -294,26 +273,18 @@ def test_no_figure(text: str) -> None:
 
 def routine(folder: Path, name: str, code: str) -> Path:
     path = folder / f"{name}.S"
-    path.write_text(
-        "/* SPDX-License-Identifier: GPL-2.0-only */\n"
-        "/*\n * help: h\n * requires: sse2\n * source: s\n * arch: um\n */\n"
-        f'#include "routine.h"\nROUTINE_START({name})\n{code}\nROUTINE_END({name})\n'
-    )
+    text = f'#include "routine.h"\nROUTINE_START({name})\n{code}\nROUTINE_END({name})\n'
+    path.write_text(described() + text)
     return path
 
 
 @pytest.mark.slow
 def test_a_real_block_with_one_that_faults(tmp_path: Path) -> None:
     path = routine(tmp_path, "faulty", "movq $0, %rax\nmovq %rax, (%rax)\nRET")
-    faulty = checking.routine_contender(parse_routine(path, path.read_text()), tmp_path)
+    faulty = checking.routine_contender(find_routine(str(path)), tmp_path)
     field = [faulty, *checking.standing(tmp_path)]
-    plan = replace(
-        loads.quick(),
-        loads=(loads.fixed("L1", 64, "both"), loads.ranged("L1", 1, 256)),
-        seconds=0.0,
-        fewest_blocks=2,
-        repetition_ns=2000,
-    )
+    timed = (loads.fixed("L1", 64, "both"), loads.ranged("L1", 1, 256))
+    plan = replace(loads.quick(), loads=timed, seconds=0.0, fewest_blocks=2, repetition_ns=2000)
     (guest,) = place(1).guest
     bench = timing.measure(field, plan, tmp_path, guest)
     assert bench.blocks == 2 and set(bench.ns) == {"rep-movsb", "rep-movsq", "glibc", "nothing"}

@@ -12,6 +12,7 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -23,15 +24,8 @@ from test_memcpy_bench import GRID, bench_of
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels import cpu
 from kdyno.kernels.cpu import Cpu
-from kdyno.kernels.routines.routine import (
-    FILE,
-    FUNCTIONS,
-    PAGES,
-    parse_routine,
-    read_rows,
-    routines_folder,
-    start_of,
-)
+from kdyno.kernels.routines import routine as routines
+from kdyno.kernels.routines.routine import FILE, FUNCTIONS, PAGES, parse_routine, routines_folder
 from kdyno.labs.memcpy import search, tables
 from kdyno.labs.memcpy.loads import Load, load
 from kdyno.labs.memcpy.results import parse_bench
@@ -53,18 +47,14 @@ SHORTEST = (("", 0), ("mask", 32), ("mask", 64), ("bytes", 16), ("bytes", 64))
 
 def every_shape() -> list[Shape]:
     results = []
-    for function, registers, tail, large, small in product(
-        FUNCTIONS, WIDTHS, TAILS, ("", "rep", "nt"), (0, 32)
-    ):
-        for turns in (1, 2, 4, 8, 16, 64):
-            start = 0 if not large or function in PAGES else 8192
-            for (short, upto), stores in product(SHORTEST, STORES):
-                try:
-                    loop = turns * WIDTHS[registers]
-                    parts = (function, registers, loop, tail, large, start, small)
-                    results.append(Shape(*parts, short, upto, stores))
-                except UsageError:
-                    continue
+    turns_of_a_loop = (1, 2, 4, 8, 16, 64)
+    ways = (FUNCTIONS, WIDTHS, TAILS, ("", "rep", "nt"), (0, 32), turns_of_a_loop, SHORTEST, STORES)
+    for function, registers, tail, large, small, turns, short, stores in product(*ways):
+        loop = turns * WIDTHS[registers]
+        start = 0 if not large or function in PAGES else 8192
+        parts = (function, registers, loop, tail, large, start, small)
+        with suppress(UsageError):
+            results.append(Shape(*parts, *short, stores))
     return results
 
 
@@ -93,7 +83,7 @@ def test_every_shape_is_one_word_and_a_file_that_describes_itself() -> None:
         routine = parse_routine(Path(f"{shape.name}.S"), text)
         assert (routine.function, routine.requires) == (shape.function, shape.requires)
         assert routine.help == describe(shape)
-        assert text.count(start_of(routine)) == 1
+        assert text.count(routines.start_of(routine)) == 1
 
 
 @pytest.mark.parametrize(
@@ -362,14 +352,12 @@ def test_the_row_goes_into_the_table_and_its_benches_beside_it(tmp_path: Path) -
     for load_id, values in bench_of().ns["wide"].items():
         assert saved.ns["wide"][load_id] == pytest.approx(values, rel=1e-3)
     (tmp_path / FILE).write_text(files[tmp_path / FILE])
-    (best,) = read_rows(tmp_path / FILE)
+    (best,) = routines.read_rows(tmp_path / FILE)
     assert (best.name, best.state, best.bench) == ("amd-25-17", "measured", "amd-25-17")
     assert best.fits(HERE) and not best.fits(replace(HERE, number=18))
     assert dict(best.routines) == {"memcpy": "wide", "memset": "narrow"}
-    assert [(row.routine, row.worst, row.glibc, row.rivals) for row in best.seen] == [
-        ("wide", 0.5, 1.2, 2.0),
-        ("narrow", 0.9, 0.667, 1.111),
-    ]
+    seen = [(row.routine, row.worst, row.glibc, row.rivals) for row in best.seen]
+    assert seen == [("wide", 0.5, 1.2, 2.0), ("narrow", 0.9, 0.667, 1.111)]
     again = search.files_of(cpu_tuned("narrow"), row, HERE, tmp_path)[tmp_path / FILE]
     assert [each["memcpy"] for each in tomllib.loads(again)["row"]] == ["narrow"]
 

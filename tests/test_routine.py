@@ -10,28 +10,11 @@ import pytest
 
 from kdyno.errors import UsageError
 from kdyno.kernels import cpu
-from kdyno.kernels.routines.routine import (
-    FUNCTIONS,
-    OWN_PAGES,
-    PAGES,
-    PLACE,
-    Routine,
-    find_by_stem,
-    find_routine,
-    flatten,
-    kernel_sources,
-    list_routines,
-    of_variant,
-    parse_routine,
-    patches_folder,
-    start_of,
-)
+from kdyno.kernels.routines import routine as routines
+from kdyno.kernels.routines.routine import FUNCTIONS, PLACE, Routine, find_routine, kernel_sources
 
-ROUTINES = [routine for function in FUNCTIONS for routine in list_routines(function=function)]
-
-
-def called(routine: Routine) -> str:
-    return routine.path.stem
+ROUTINES = [each for function in FUNCTIONS for each in routines.list_routines(function=function)]
+each_routine = pytest.mark.parametrize("routine", ROUTINES, ids=lambda routine: routine.path.stem)
 
 
 def described(**changed: str | None) -> str:
@@ -41,41 +24,39 @@ def described(**changed: str | None) -> str:
     return "/* SPDX-License-Identifier: GPL-2.0-only */\n/*\n" + "\n".join(lines) + "\n */\n"
 
 
-@pytest.mark.parametrize("routine", ROUTINES, ids=called)
+@each_routine
 def test_every_file_describes_itself(routine: Routine) -> None:
     assert routine.help and routine.source and routine.requires
     assert "um" in routine.archs
     assert all(name == name.lower() for name in routine.requires)
     assert find_routine(routine.name, routine.function) == routine
-    assert find_by_stem(routine.path.stem) == routine
+    assert routines.find_by_stem(routine.path.stem) == routine
 
 
-@pytest.mark.parametrize("routine", ROUTINES, ids=called)
+@each_routine
 def test_kernel_form_needs_nothing_from_outside_the_tree(routine: Routine) -> None:
     text = kernel_sources([routine], "um")[FUNCTIONS[routine.function]]
     assert '#include "' not in text
     assert text.startswith("/* SPDX-License-Identifier: GPL-2.0-only */")
     assert "SYM_TYPED_FUNC_START(__##function)" in text
     assert "EXPORT_SYMBOL(function)" in text
-    assert text.count(start_of(routine)) == 1
+    assert text.count(routines.start_of(routine)) == 1
 
 
 def test_the_published_experiment_has_its_routines_in_all_block_sizes() -> None:
-    names = {routine.name for routine in list_routines()}
+    names = {routine.name for routine in routines.list_routines()}
     sizes = {f"saito-oikawa-{size}" for size in (128, 256, 1024)}
     assert sizes | {"avx2", "avx512", "fsrm", "saito-oikawa"} <= names
 
 
 def test_a_page_function_that_is_not_asked_for_stays_as_it_was() -> None:
-    (one,) = of_variant(None, (("clear_page", "avx2"),))
+    (one,) = routines.of_variant(None, (("clear_page", "avx2"),))
     placed = kernel_sources((one,), "um")
-    assert set(placed) == {FUNCTIONS[function] for function in PAGES}
-    plain = find_routine(OWN_PAGES, "copy_page")
-    assert placed[FUNCTIONS["copy_page"]] == flatten(plain.path)
-    assert set(kernel_sources(of_variant("fsrm", (("memset", "sse"),)), "um")) == {
-        PLACE,
-        FUNCTIONS["memset"],
-    }
+    assert set(placed) == {FUNCTIONS[function] for function in routines.PAGES}
+    plain = find_routine(routines.OWN_PAGES, "copy_page")
+    assert placed[FUNCTIONS["copy_page"]] == routines.flatten(plain.path)
+    sources = kernel_sources(routines.of_variant("fsrm", (("memset", "sse"),)), "um")
+    assert set(sources) == {PLACE, FUNCTIONS["memset"]}
 
 
 def own_file(folder: Path, name: str = "mine.S", start: str = "ROUTINE_START(mine)") -> Path:
@@ -91,7 +72,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     assert (routine.name, routine.symbol, routine.function) == ("mine", "memcpy_mine", "memcpy")
     assert "SYM_TYPED_FUNC_START" in kernel_sources([routine], "um")[PLACE]
     page = own_file(tmp_path, "copy_page-mine.S", "PAGE_ROUTINE_START(copy_page, mine)")
-    assert find_by_stem(str(page)).symbol == "copy_page_mine"
+    assert routines.find_by_stem(str(page)).symbol == "copy_page_mine"
 
 
 @pytest.mark.parametrize(
@@ -144,18 +125,18 @@ TWICE = described().replace(" */\n", " * help: again\n */\n").split("\n", 1)[1]
 )
 def test_a_wrong_description_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        parse_routine(Path("new.S"), text)
+        routines.parse_routine(Path("new.S"), text)
 
 
 def test_an_include_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.S").write_text('#include "other.h"\n')
     with pytest.raises(UsageError, match=r"includes 'other\.h', which is not in"):
-        flatten(tmp_path / "a.S")
+        routines.flatten(tmp_path / "a.S")
 
 
 def test_the_native_patch_has_the_instructions_of_its_routine() -> None:
     """So what was checked and timed in a program is what the patched kernel runs."""
-    patch = (patches_folder() / "zen4-memcpy.patch").read_text("utf-8")
+    patch = (routines.patches_folder() / "zen4-memcpy.patch").read_text("utf-8")
     added = "\n".join(line[1:] for line in patch.splitlines() if line.startswith("+"))
     body = added.partition("SYM_FUNC_START_LOCAL(memcpy_zen4)")[2].partition("SYM_FUNC_END")[0]
     routine = find_routine("fsrm-loop").path.read_text("utf-8")
@@ -216,7 +197,6 @@ def test_a_machine_without_cpuinfo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_flags_of_a_compiler_name_the_features_that_their_code_needs() -> None:
-    assert cpu.needed_by("-O3 -msse2 -mavx2 -mavx512bw -mprefer-vector-width=512 -mno-avx") == (
-        "sse2", "avx2", "avx512bw",
-    )  # fmt: skip
+    flags = "-O3 -msse2 -mavx2 -mavx512bw -mprefer-vector-width=512 -mno-avx"
+    assert cpu.needed_by(flags) == ("sse2", "avx2", "avx512bw")
     assert cpu.needed_by("-O2") == ()
