@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.run import Run
 from kdyno.store.samples import gather
 from kdyno.store.verdict import Effect, Verdict
-from kdyno.suites.catalogue import UNIT, counted, find, load
+from kdyno.suites.catalogue import UNIT, Case, counted, find, load
 from kdyno.suites.score import score_of
 
 FORK = replace(PIPE, name="fork")
@@ -44,17 +45,14 @@ def lengths(more: float, unsteady: bool = False, everywhere: bool = False) -> Ru
     return each_s
 
 
-def counting(rule: Rule, **measure: Any) -> Bench:
+def counting(rule: Rule, cases: Sequence[Case] = CASES, **measure: Any) -> Bench:
     given = {"metric": "instructions", "max_boots": 20, "min_boots": 8, "precision": 0.005}
-    return bench(rule, ("stock", "mine"), CASES, **{**given, **measure})
-
-
-def quiet(_text: str) -> None: ...
+    return bench(rule, ("stock", "mine"), cases, **{**given, **measure})
 
 
 def run_of(one: Bench, runs: Path) -> tuple[Run, Verdict]:
     if one.counts:
-        one = with_fixed_work(one, one.infos, quiet)
+        one = with_fixed_work(one, one.infos, print)
     run, why = measured(one, runs, "boots")
     return run, worded(judged(run, why))
 
@@ -64,9 +62,8 @@ def by_case(verdict: Verdict) -> dict[str, Effect]:
 
 
 def row_of(verdict: Verdict, case: str) -> str:
-    (row,) = [
-        line for line in text(verdict, 120).splitlines() if line.strip().startswith(f"{case} ")
-    ]
+    lines = text(verdict, 120).splitlines()
+    (row,) = [line for line in lines if line.strip().startswith(f"{case} ")]
     return row
 
 
@@ -92,10 +89,8 @@ def test_the_score_is_what_most_parts_agree_in() -> None:
 
 def test_a_clock_that_counts_needs_neither_turns_nor_a_quiet_machine() -> None:
     timed = counting(lengths(0), metric="time")
-    experiment = timed.experiment
-    slow = replace(
-        timed, experiment=replace(experiment, machine=replace(experiment.machine, accel="icount"))
-    )
+    machine = replace(timed.experiment.machine, accel="icount")
+    slow = replace(timed, experiment=replace(timed.experiment, machine=machine))
     assert choose(timed, "auto")[0] == "turns" and choose(slow, "auto") == ("boots", "")
     assert (timed.undisturbed, slow.undisturbed, slow.counts) == (False, True, False)
     assert at_once(timed) == 1 and at_once(slow) == at_once(counting(lengths(0)))
@@ -108,19 +103,16 @@ def test_work_is_fixed_by_the_baseline_and_written_down(tmp_path: Path) -> None:
     assert cases["pipe"].operations == 14400 and cases["fork"].operations == 170
     assert cases["pipe"].unit == UNIT and cases["pipe"].seconds is None
     for boot in boots_of(run):
-        assert [sum(int(n) for n, _ns in sample.reps) for sample in boot.samples] == [
-            5 * 14400,
-            5 * 170,
-        ]
+        operations = [sum(int(n) for n, _ns in sample.reps) for sample in boot.samples]
+        assert operations == [5 * 14400, 5 * 170]
 
 
 def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path) -> None:
     _, verdict = run_of(counting(lengths(41)), tmp_path)
     assert verdict.boots == {"stock": 3, "mine": 3} and verdict.stopped == "precision reached"
     pipe, fork = (by_case(verdict)[name] for name in ("pipe", "fork"))
-    assert pipe.exact and (pipe.value or 0) - (pipe.baseline_value or 0) == pytest.approx(
-        41, abs=1e-3
-    )
+    assert pipe.exact
+    assert (pipe.value or 0) - (pipe.baseline_value or 0) == pytest.approx(41, abs=1e-3)
     assert pipe.ratio == pytest.approx(1428 / 1387, rel=1e-6)
     assert pipe.ci == (pipe.ratio, pipe.ratio) and pipe.verdict == "slower"
     assert fork.exact and (fork.ratio, fork.verdict) == (1.0, "equivalent")
@@ -148,8 +140,7 @@ def test_groups_of_counts_are_judged_and_exact_where_all_their_cases_are(tmp_pat
         half = variant == "mine" and case == "thread.computation"
         return (500.0 if half else 1000.0) / 1e9
 
-    given = {"metric": "instructions", "max_boots": 20, "min_boots": 8, "insist": True}
-    _run, verdict = run_of(bench(each_s, ("stock", "mine"), thread, **given), tmp_path)
+    _run, verdict = run_of(counting(each_s, thread, insist=True), tmp_path)
     (group,) = verdict.groups
     # Half the path is twice as good: the harmonic mean of 2 and 1.
     assert (group.group, group.verdict) == ("thread", "faster")
@@ -172,14 +163,14 @@ CONTROL = (CASES[0], replace(counted(FORK), control=True))
 def test_a_difference_of_the_clock_is_called_none(tmp_path: Path) -> None:
     """Under 100 instructions in a part of 14415 pipes: 0.007 of an operation."""
     for more, words in ((0.004, {"equivalent"}), (0.01, {"slower"})):
-        one = replace(counting(lengths(more, everywhere=True)), cases=CONTROL)
+        one = counting(lengths(more, everywhere=True), CONTROL)
         _, verdict = run_of(one, tmp_path / str(more))
         assert {effect.verdict for effect in verdict.effects if effect.case == "pipe"} == words
         assert verdict.flags == () or more > 0.007
 
 
 def test_a_control_that_moved_is_told_with_the_digits_that_it_moved_by(tmp_path: Path) -> None:
-    _, verdict = run_of(replace(counting(lengths(5.0, everywhere=True)), cases=CONTROL), tmp_path)
+    _, verdict = run_of(counting(lengths(5.0, everywhere=True), CONTROL), tmp_path)
     (flag,) = texts_of(verdict, "control-moved")
     assert "mine moved it by +0.004 % (too little to matter): what every case" in flag
     assert "+0.004 %" in row_of(verdict, "fork") and "+5.000" in row_of(verdict, "fork")
@@ -197,17 +188,17 @@ def test_a_case_that_fails_while_work_is_fixed_is_left_out() -> None:
         (Fault("error"), "no case is left: see what each of them said"),
         (Fault("boot"), "stock: the boot that says how often each case does its"),
     ):
-        one = replace(counting(lengths(41)), cases=CASES[:1], jobs=counting(lengths(41)).jobs[:1])
+        one = counting(lengths(41), CASES[:1])
         machine_of(one).faults = {"stock": {0: fault}}
         with pytest.raises(ToolError, match=message):
-            with_fixed_work(one, (), quiet)
+            with_fixed_work(one, (), print)
 
 
 def test_a_run_of_counts_goes_on_with_the_work_that_it_began_with() -> None:
     one = counting(lengths(41))
-    fixed = with_fixed_work(one, (), quiet)
+    fixed = with_fixed_work(one, (), print)
     again = counting(lambda *_: 1.0)  # whoever asked this baseline would fix other work
-    resumed = with_fixed_work(again, fixed.infos, quiet)
+    resumed = with_fixed_work(again, fixed.infos, print)
     assert machine_of(again).opened == [] and resumed.jobs == fixed.jobs
 
 
@@ -220,12 +211,8 @@ def test_a_run_of_counts_goes_on_with_the_same_qemu_or_not_at_all() -> None:
         probed(begun, (), other)
 
 
-def once(rule: Rule, **measure: object) -> Bench:
-    return counting(rule, exact_boots=1, **measure)
-
-
 def test_one_boot_decides_what_most_of_its_parts_agree_in_and_says_so(tmp_path: Path) -> None:
-    _, verdict = run_of(once(lengths(41)), tmp_path)
+    _, verdict = run_of(counting(lengths(41), exact_boots=1), tmp_path)
     assert verdict.boots == {"stock": 1, "mine": 1} and verdict.stopped == "precision reached"
     pipe = by_case(verdict)["pipe"]
     assert pipe.exact and pipe.blocks == 1 and pipe.verdict == "slower"
@@ -247,7 +234,7 @@ def test_a_further_boot_that_contradicts_a_case_widens_the_bound_of_one_boot(
         within = random.Random(now_s).uniform(0, 200) if variant == "mine" else int(now_s / 0.15)
         return (1387.0 + (within if case == "fork" else 0.0)) / 1e9
 
-    _, verdict = run_of(once(by_boot, max_boots=8), tmp_path)
+    _, verdict = run_of(counting(by_boot, exact_boots=1, max_boots=8), tmp_path)
     (flag,) = texts_of(verdict, "few-boots")
     assert flag.startswith("one boot of either kernel decided 1 exact effects, in 1 cases: ")
     assert "contradicted 1 of 1 cases, so they may contradict up to 100 % of cases" in flag
@@ -255,7 +242,7 @@ def test_a_further_boot_that_contradicts_a_case_widens_the_bound_of_one_boot(
 
 def test_one_boot_does_not_decide_what_differs_from_part_to_part(tmp_path: Path) -> None:
     """And what it has decided is not booted again: those boots are the other case's alone."""
-    run, verdict = run_of(once(lengths(41, unsteady=True)), tmp_path)
+    run, verdict = run_of(counting(lengths(41, unsteady=True), exact_boots=1), tmp_path)
     effects = by_case(verdict)
     assert effects["pipe"].exact and effects["pipe"].blocks == 1
     assert not effects["fork"].exact and effects["fork"].blocks >= 8
@@ -323,9 +310,8 @@ def test_work_of_few_parts_is_not_left_out(tmp_path: Path) -> None:
     same = alike(tmp_path / "same", [*ticks, *usual], [*ticks, *usual])
     assert (same.effects[0].exact, same.effects[0].verdict) == (True, "equivalent")
     assert same.effects[0].parts_ratio == pytest.approx(1, abs=1e-5)
-    filled = alike(
-        tmp_path / "filled", [*ticks, *usual], [*ticks, *usual[3:], *[21_000_000] * 3], 8
-    )
+    rare = [*ticks, *usual[3:], *[21_000_000] * 3]
+    filled = alike(tmp_path / "filled", [*ticks, *usual], rare, 8)
     (effect,) = filled.effects
     assert not effect.exact and effect.verdict == "slower" and effect.ci is not None
     assert effect.ratio == effect.parts_ratio == pytest.approx(1 + 3 / 9 * 0.05, rel=1e-4)

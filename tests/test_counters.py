@@ -12,6 +12,7 @@ import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from on_screen import text as on_screen
@@ -33,7 +34,7 @@ from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.store.boot import Sample as Stored
 from kdyno.store.verdict import Verdict
-from kdyno.suites.catalogue import by_counter, find, load
+from kdyno.suites.catalogue import Case, by_counter, find, load
 from kdyno.suites.job import CaseJob, Job
 from kdyno.suites.protocol import Sample, Transcript
 
@@ -68,24 +69,17 @@ read 3100 1010 1010 read 5000 1010 1010  read 3200 1020 1020 read 5300 1020 1020
 _HALF_OF_IT = """open 0 open 0
 read 0 0 0 read 0 0 0  read 3000 1000 1000 read 2000 1000 500
 read 0 0 0 read 0 0 0  read 10 8 8 read 30 8 2"""
+_NEVER = "open 0 open 0 read 0 0 0 read 0 0 0 read 0 900 0"
+_CYCLES = ("counted-cycles-user 30", "counted-cycles-kernel 40")
 
 
 @pytest.mark.needs("gcc")
 @pytest.mark.parametrize(
     ("answers", "lines"),
     [
-        (_ALL_THE_TIME, ["counted-cycles-user 30", "counted-cycles-kernel 40", "repetition 400"]),
-        (
-            _HALF_OF_IT,
-            [
-                *("counted-cycles-user 30", "counted-cycles-kernel 40"),
-                *("multiplexed 0.5", "repetition 130"),
-            ],
-        ),
-        (
-            "open 0 open 0 read 0 0 0 read 0 0 0 read 0 900 0",
-            ["counter cycles did not count: others have all of the CPU's counters"],
-        ),
+        (_ALL_THE_TIME, [*_CYCLES, "repetition 400"]),
+        (_HALF_OF_IT, [*_CYCLES, "multiplexed 0.5", "repetition 130"]),
+        (_NEVER, ["counter cycles did not count: others have all of the CPU's counters"]),
         ("open 2", ["counter cycles: this CPU, or the virtual machine that it belongs to"]),
         ("open 0 open 13", ["counter cycles: it may not be counted in the kernel: sysctl"]),
         ("open 38", ["counter cycles: this kernel is without CONFIG_PERF_EVENTS"]),
@@ -95,9 +89,8 @@ read 0 0 0 read 0 0 0  read 10 8 8 read 30 8 2"""
 def test_answers_of_a_machine_with_hardware_counters(
     recorded: Path, answers: str, lines: list[str]
 ) -> None:
-    done = subprocess.run(
-        [recorded, "cycles", "100"], input=answers, capture_output=True, text=True, timeout=60
-    )
+    words = [recorded, "cycles", "100"]
+    done = subprocess.run(words, input=answers, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     text = done.stdout.splitlines()
     assert len(text) == len(lines)
@@ -107,19 +100,17 @@ def test_answers_of_a_machine_with_hardware_counters(
 # The kernel's own events, counted here.
 
 
-def counted(program: Path, tmp_path: Path, job: Job) -> Transcript:
-    transcript = worked_off(program, tmp_path, job)
+def counted(program: Path, tmp_path: Path, *benches: str, **more: Any) -> Transcript:
+    cases = tuple(CaseJob("s", name, name, seconds=0.1) for name in benches)
+    transcript = worked_off(program, tmp_path, Job(cases, **more))
     if transcript.fatal and "may not be counted" in transcript.fatal:
         pytest.skip(transcript.fatal)
     return transcript
 
 
 def test_events_of_the_kernel_are_counted(program: Path, tmp_path: Path) -> None:
-    cases = tuple(
-        CaseJob("s", name, name, seconds=0.1) for name in ("spawn", "context1", "syscall")
-    )
     names = ("page-faults", "context-switches", "task-clock")
-    transcript = counted(program, tmp_path, Job(cases, counters=names))
+    transcript = counted(program, tmp_path, "spawn", "context1", "syscall", counters=names)
     spawn, context, syscall = (
         result.extra for result in transcript.results if isinstance(result, Sample)
     )
@@ -136,8 +127,7 @@ def test_events_of_the_kernel_are_counted(program: Path, tmp_path: Path) -> None
 
 
 def test_a_counter_is_what_repetitions_report(program: Path, tmp_path: Path) -> None:
-    cases = tuple(CaseJob("s", name, name, seconds=0.1) for name in ("spawn", "syscall"))
-    transcript = counted(program, tmp_path, Job(cases, metric="page-faults"))
+    transcript = counted(program, tmp_path, "spawn", "syscall", metric="page-faults")
     spawn, syscall = transcript.results
     assert isinstance(spawn, Sample) and spawn.extra == {}
     assert all(3 * operations <= faults < 10_000 for operations, faults in spawn.reps)
@@ -148,8 +138,7 @@ def test_a_counter_is_what_repetitions_report(program: Path, tmp_path: Path) -> 
 def test_what_this_cpu_does_not_count_ends_the_job_before_its_first_case(
     program: Path, tmp_path: Path
 ) -> None:
-    job = Job((CaseJob("s", "pipe", "pipe"),), counters=("cycles",))
-    transcript = counted(program, tmp_path, job)
+    transcript = counted(program, tmp_path, "pipe", counters=("cycles",))
     assert transcript.begun == () and str(transcript.fatal).startswith("counter cycles: this CPU")
 
 
@@ -211,27 +200,29 @@ def test_a_metric_of_the_hosts_is_a_counter(metric: str) -> None:
 # In the store and on screen.
 
 
-def sample(cycles: float, **more: str) -> Sample:
+PIPE = find(load(), "unixbench").case("pipe")
+
+
+def kept(case: Case, cycles: float, **more: str) -> Stored:
     extra = {"counted-cycles-user": f"{cycles:.9g}", "counted-cycles-kernel": "900", **more}
-    return Sample(0, ((100, 10**7),), 1, 1, 1, 1, extra)
+    result = Sample(0, ((100, 10**7),), 1, 1, 1, 1, extra)
+    (own,) = samples_of([case], Transcript(1, results=(result,)))
+    return own
 
 
 def test_figures_are_kept_and_turns_of_counters_are_flagged() -> None:
-    case = find(load(), "unixbench").case("pipe")
-    transcript = Transcript(1, results=(sample(300.5, multiplexed="0.25"),))
-    (own,) = samples_of([case], transcript)
+    own = kept(PIPE, 300.5, multiplexed="0.25")
     figures = {"counted-cycles-user": 300.5, "counted-cycles-kernel": 900.0, "multiplexed": 0.25}
     assert own.extra == figures
     (flag,) = sample_flags([own])
     assert flag.kind == "multiplexed" and "counted 25% of the time" in flag.text
-    (plain,) = samples_of([case], Transcript(1, results=(sample(300.5),)))
-    assert sample_flags([plain]) == ()
+    assert sample_flags([kept(PIPE, 300.5)]) == ()
 
 
 def test_a_score_by_a_counter_is_events_of_an_operation() -> None:
-    case = by_counter(find(load(), "unixbench").case("pipe"), "cycles")
-    (own,) = samples_of([case], Transcript(1, results=(sample(1.0),)))
-    assert (case.unit, case.better, own.score) == ("cycles/operation", "lower", 1e5)
+    case = by_counter(PIPE, "cycles")
+    score = kept(case, 1.0).score
+    assert (case.unit, case.better, score) == ("cycles/operation", "lower", 1e5)
 
 
 def judged(
@@ -242,25 +233,22 @@ def judged(
     boots = []
     for index in range(8 * len(names)):
         own = figures[index % len(figures)]
-        kept = Stored(**case, score=max(own.values()), reps=((10, 10**6),), extra=own)  # type: ignore[arg-type]
-        boots.append((index // len(names), names[index % len(names)], [kept]))
+        score = sum(own.values())
+        sample = Stored(**case, score=score, reps=((10, 10 * score),), extra=own)  # type: ignore[arg-type]
+        boots.append((index // len(names), names[index % len(names)], [sample]))
     about = {"images": dict.fromkeys(names, "a"), "variants": {name: {} for name in names}}
     about["cases"] = (case | {"unit": "loops/s", "better": "higher"},)
-    run = record(folder, boots, baseline=names[0], **about, **more)
+    run = record(folder, boots, baseline=names[0], **(about | more))
     return verdict_of(run, run.manifest(), "max_boots")
 
 
 def test_an_effect_shows_its_counters_beside_the_time(tmp_path: Path) -> None:
-    figures = [
-        {"counted-cycles-user": 400.0, "counted-cycles-kernel": kernel}
-        for kernel in (2000.0, 2100.0)
-    ]
+    user = {"counted-cycles-user": 400.0}
+    figures = [user | {"counted-cycles-kernel": kernel} for kernel in (2000.0, 2100.0)]
     verdict = judged(tmp_path, ("stock", "mine"), figures)
     (effect,) = verdict.effects
-    assert [(each.figure, each.baseline_value, each.value) for each in effect.apart] == [
-        ("cycles-kernel", 2000.0, 2100.0),
-        ("cycles-user", 400.0, 400.0),
-    ]
+    parts = [(each.figure, each.baseline_value, each.value) for each in effect.apart]
+    assert parts == [("cycles-kernel", 2000.0, 2100.0), ("cycles-user", 400.0, 400.0)]
     lines = on_screen(verdict, 120).partition("an operation is made of")[2].splitlines()
     assert lines[1].split() == ["variant", "case", "cycles-kernel", "cycles-user"]
     assert lines[2].split() == ["mine", "pipe", "2100", "(+5.00", "%)", "400", "(0.00", "%)"]

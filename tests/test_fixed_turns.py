@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,8 @@ JOBS = (
 )
 
 
-def run(machine: FakeMachine, whole: str = "") -> Mapping[str, Outcome]:
-    plans = [Plan(name, Job(JOBS, (), True)) for name in SPEEDS]
+def run(machine: FakeMachine, *jobs: CaseJob, whole: str = "") -> Mapping[str, Outcome]:
+    plans = [Plan(name, Job(jobs or JOBS, (), True)) for name in SPEEDS]
     return in_turns(machine, plans, "7", {f"s/{whole}": "whole"})
 
 
@@ -58,9 +58,7 @@ def test_each_guest_does_all_of_the_work_in_turns() -> None:
 def test_a_long_operation_is_handed_over_in_its_middle_from_the_first_on() -> None:
     """Its length is not known then; a command of a second is often the only one that is done."""
     machine = FakeMachine(steady(SPEEDS))
-    once = dataclasses.replace(JOBS[1], operations=1)
-    plans = [Plan(name, Job((once,), (), True)) for name in SPEEDS]
-    in_turns(machine, plans, "7", {})
+    run(machine, replace(JOBS[1], operations=1))
     # Slices of 10 ms: 0.1 s and, at half the speed, 0.2 s; both are stopped once before they begin.
     assert machine.pauses["stock"] == pytest.approx(10, abs=1)
     assert machine.pauses["mine"] == pytest.approx(20, abs=1)
@@ -88,12 +86,9 @@ def test_a_case_that_takes_no_turns_is_done_whole_by_each() -> None:
 def test_the_others_end_their_work_where_one_is_lost(kind: str) -> None:
     machine = FakeMachine(steady(SPEEDS), {"mine": {0: Fault(kind)}})
     outcomes = run(machine)
-    assert {name: outcome.host.status for name, outcome in outcomes.items()} == {
-        "stock": "ok",
-        "mine": "failed",
-    }
-    sizes = sizes_of(machine, "stock", "pipe")
-    assert sum(sizes) == 100_003
+    statuses = {name: outcome.host.status for name, outcome in outcomes.items()}
+    assert statuses == {"stock": "ok", "mine": "failed"}
+    assert sum(sizes_of(machine, "stock", "pipe")) == 100_003
 
 
 def test_a_first_turn_that_was_interrupted_makes_the_next_small_and_not_the_work() -> None:
@@ -138,9 +133,8 @@ def test_blocks_are_added_to_those_of_an_earlier_call(tmp_path: Path, way: str) 
             request = boots.Request("gprof", boots=number)
             profiles = boots._blocks(writer, 7, setup, request, options, show)
         stored = stored_profiles(writer.run)
-    assert {name: value.boots for name, value in stored.items()} == {
-        name: profile.boots for name, profile in profiles.items()
-    }
+    kept = {name: value.boots for name, value in stored.items()}
+    assert kept == {name: profile.boots for name, profile in profiles.items()}
     assert set(profiles) == set(SPEEDS)
     for profile in profiles.values():
         assert [boot.block for boot in profile.boots] == [0, 1, 2]

@@ -6,36 +6,26 @@ from __future__ import annotations
 
 import io
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_run import bench, judged, machine_of, manifest_of, steady
+from command_line import effect, verdict
+from fake_run import bench, machine_of, manifest_of, steady
 from needed import need
 from on_screen import text as on_screen
-from synthetic_run import record
+from test_counters import judged
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import Experiment, Machine, Measure, SuiteUse, Variant
+from kdyno.experiment.model import Machine
 from kdyno.judge.judging import explained
-from kdyno.labs.profile.counts import (
-    Part,
-    Table,
-    as_json,
-    by_function,
-    folded,
-    of_run,
-    parts,
-    read_trace,
-    require,
-    steadiest,
-)
+from kdyno.labs.profile import counts
 from kdyno.labs.profile.symbols import Symbols, parse as parse_symbols
 from kdyno.machines import emulator
 from kdyno.machines.emulator import PLUGINS, Emulator, Tally, read_tallies, with_tallies
 from kdyno.report import exporters
 from kdyno.report.show import terminal
 from kdyno.report.show.terminal import Screen
-from kdyno.store.boot import Sample as Stored
 from kdyno.store.counts import CaseCounts, Counted, from_json, to_json
 from kdyno.store.manifest import MachineInfo
 from kdyno.store.verdict import Effect, Verdict
@@ -48,7 +38,6 @@ NATIVE = Path(__file__).with_name("native")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """calls_trace, with sanitizers."""
     need("gcc")
     program = tmp_path_factory.mktemp("native") / "calls_trace"
     flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{PLUGINS}"]
@@ -60,7 +49,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def chains(built: Path, trace: str) -> dict[tuple[int, ...], int]:
     """Functions, the outermost first → instructions."""
-    counts: dict[str, int] = {}
+    executed: dict[str, int] = {}
     tree: dict[str, tuple[str, int]] = {}
     done = subprocess.run([built], input=trace, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -69,9 +58,9 @@ def chains(built: Path, trace: str) -> dict[tuple[int, ...], int]:
         if words[0] == "node":
             tree[words[1]] = words[2], int(words[3], 16)
         else:
-            counts[words[0][1:]] = int(words[1])
+            executed[words[0][1:]] = int(words[1])
     results = {}
-    for node, count in counts.items():
+    for node, count in executed.items():
         chain: list[int] = []
         while node != "0":
             node, function = tree[node]
@@ -164,37 +153,15 @@ def test_parts_of_a_case_that_failed_are_nobodys() -> None:
     assert short == CaseError(0, "its counts are not whole")
 
 
-def verdict_of_tallies(tmp_path: Path) -> Verdict:
-    """Eight blocks; the variant has 40 instructions of the kernel more."""
-    case = {"suite": "unixbench", "case": "pipe"}
-
-    def counted(kernel: float) -> list[Stored]:
-        figures = {"counted-user": 400.0, "counted-kernel": kernel}
-        about = {"score": 400 + kernel, "reps": ((10.0, 10 * (400 + kernel)),), "extra": figures}
-        return [Stored.model_validate(case | about)]
-
-    kernels = {"stock": 1000.0, "mine": 1040.0}
-    boots = [(block, name, counted(own)) for block in range(8) for name, own in kernels.items()]
-    run = record(
-        tmp_path,
-        boots,
-        cases=(case | {"unit": UNIT, "better": "lower"},),
-        images={"stock": "a", "mine": "b"},
-        asked={"metric": "instructions"},
-        variants={"stock": {}, "mine": {}},
-        machine={"kind": "qemu"},
-    )
-    return judged(run)
-
-
 def test_an_effect_says_what_its_operation_is_made_of(tmp_path: Path) -> None:
-    verdict = verdict_of_tallies(tmp_path)
+    figures = [{"counted-user": 400.0, "counted-kernel": kernel} for kernel in (1000.0, 1040.0)]
+    case = {"suite": "unixbench", "case": "pipe", "unit": UNIT, "better": "lower"}
+    about = {"cases": (case,), "asked": {"metric": "instructions"}, "machine": {"kind": "qemu"}}
+    verdict = judged(tmp_path, ("stock", "mine"), figures, **about)
     (effect,) = verdict.effects
     assert (effect.verdict, effect.exact) == ("slower", True)
-    assert [(each.figure, each.baseline_value, each.value) for each in effect.apart] == [
-        ("user", 400.0, 400.0),
-        ("kernel", 1000.0, 1040.0),
-    ]
+    apart = [(each.figure, each.baseline_value, each.value) for each in effect.apart]
+    assert apart == [("user", 400.0, 400.0), ("kernel", 1000.0, 1040.0)]
     assert Verdict.from_json(verdict.to_json()) == verdict
     lines = on_screen(verdict, 120).partition("an operation is made of")[2].splitlines()
     row = next(line for line in lines if line.split()[:2] == ["mine", "pipe"])
@@ -204,7 +171,6 @@ def test_an_effect_says_what_its_operation_is_made_of(tmp_path: Path) -> None:
 
 KERNEL = Symbols((0xFFFF0000, 0xFFFF0100), ("do_pipe", "memcpy"))
 GUEST = Symbols((0x401000,), ("body",))
-TABLE = Table(KERNEL, GUEST)
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -215,12 +181,9 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_parts_are_read_as_they_were_written(tmp_path: Path) -> None:
     text = "part 0\nffff0004 12\n401000 3\n@1 12\n@2 3\npart 1\npart 2\nffff0100 7\n"
-    trace = read_trace(written(tmp_path, text + "node 1 0 4\nnode 2 1 a\nend\n"), 11)
-    assert [part.addresses for part in trace.parts] == [
-        {0xFFFF0004: 12, 0x401000: 3},
-        {},
-        {0xFFFF0100: 7},
-    ]
+    trace = counts.read_trace(written(tmp_path, text + "node 1 0 4\nnode 2 1 a\nend\n"), 11)
+    addresses = [part.addresses for part in trace.parts]
+    assert addresses == [{0xFFFF0004: 12, 0x401000: 3}, {}, {0xFFFF0100: 7}]
     assert trace.parts[0].nodes == {1: 12, 2: 3}
     assert (trace.chain(0), trace.chain(2)) == ((), (4, 10))
 
@@ -243,12 +206,12 @@ def test_parts_are_read_as_they_were_written(tmp_path: Path) -> None:
 )
 def test_what_is_not_whole_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ToolError, match="QEMU's counts are not"):
-        read_trace(written(tmp_path, text), 5)
+        counts.read_trace(written(tmp_path, text), 5)
 
 
 def test_functions_and_where_they_lie() -> None:
     addresses = {0xFFFF0000: 1, 0xFFFF0008: 2, 0xFFFF0100: 4, 0x401010: 8, 0x1000: 16}
-    assert by_function(addresses, TABLE) == {
+    assert counts.by_function(addresses, counts.Table(KERNEL, GUEST)) == {
         ("kernel", "do_pipe"): 3,
         ("kernel", "memcpy"): 4,
         ("user", "body"): 8,
@@ -257,7 +220,7 @@ def test_functions_and_where_they_lie() -> None:
     # What the plugin gets: where each begins and ends, and where a processor enters the kernel.
     entry = Symbols((0xFFFF0000, 0xFFFF0040), ("entry_SYSCALL_64", "entry_SYSCALL_64_safe_stack"))
     lines = ["401000 2 0", "411000 0 0", "ffff0000 3 1", "ffff0040 4 0", "100000040 1 0"]
-    assert Table(entry, GUEST).lines().decode().splitlines() == lines
+    assert counts.Table(entry, GUEST).lines().decode().splitlines() == lines
     # What GCC put elsewhere is of its function.
     symbols = parse_symbols(["1000 T do_pipe", "2000 t do_pipe.cold", "2010 t other.cold.12"])
     assert symbols.names == ("do_pipe", "do_pipe", "other")
@@ -265,10 +228,10 @@ def test_functions_and_where_they_lie() -> None:
 
 def test_the_steadiest_part_is_the_score_and_has_no_tick() -> None:
     reps = [(10, 1200), (10, 1005), (10, 1000), (10, 1000), (10, 1000)]
-    chosen = [Part({0: at}) for at in range(5)]
-    assert steadiest(reps, chosen) == (10, chosen[2])
+    chosen = [counts.Part({0: at}) for at in range(5)]
+    assert counts.steadiest(reps, chosen) == (10, chosen[2])
     with pytest.raises(ToolError, match="4 parts of a case that had 5"):
-        steadiest(reps, chosen[:4])
+        counts.steadiest(reps, chosen[:4])
 
 
 def counted(variant: str, pipe: float) -> Counted:
@@ -279,9 +242,8 @@ def counted(variant: str, pipe: float) -> Counted:
         (("user", "body"),): 2.5,
         (("kernel", "entry"), ("kernel", "do_pipe"), ("kernel", "memcpy")): 30.0,
     }
-    case = CaseCounts(
-        "unixbench", "pipe", variant, 1000, functions, chains, {0xFFFFFFFF81000004: 110_000}
-    )  # type: ignore[arg-type]
+    addresses = {0xFFFFFFFF81000004: 110_000}
+    case = CaseCounts("unixbench", "pipe", variant, 1000, functions, chains, addresses)  # type: ignore[arg-type]
     return Counted(variant, f"image of {variant}", "QEMU 7.2.22", (case,))
 
 
@@ -290,7 +252,7 @@ STOCK, MINE = counted("stock", 110.0), counted("mine", 151.0)
 
 def test_the_table_shows_what_differs_who_calls_it_and_the_sum() -> None:
     screen = Screen(100, False, True)
-    lines = terminal.text(parts([STOCK, MINE], 15), screen).splitlines()
+    lines = terminal.text(counts.parts([STOCK, MINE], 15), screen).splitlines()
     assert lines[0] == "unixbench/pipe: mine − stock, instructions of an operation"
     assert [line.split() for line in lines[2:5]] == [
         ["kernel", "do_pipe", "110.000", "151.000", "+41.000"],
@@ -299,19 +261,17 @@ def test_the_table_shows_what_differs_who_calls_it_and_the_sum() -> None:
     ]
     assert lines[5] == "  +41.000 by entry › do_pipe"
     assert "the length of the path, not time" in lines[-1]
-    alone = terminal.text(parts([STOCK], 15), screen).splitlines()
-    assert [line.split()[-2:] for line in alone[2:4]] == [
-        ["do_pipe", "110.000"],
-        ["memcpy", "30.000"],
-    ]
+    alone = terminal.text(counts.parts([STOCK], 15), screen).splitlines()
+    rows = [line.split()[-2:] for line in alone[2:4]]
+    assert rows == [["do_pipe", "110.000"], ["memcpy", "30.000"]]
 
 
 def test_programs_and_flame_graphs_get_every_function_and_chain() -> None:
-    (one,) = as_json([STOCK])["counts"]
+    (one,) = counts.as_json([STOCK])["counts"]
     assert (one["variant"], one["operations"], one["total"]) == ("stock", 1000, 142.5)
     assert one["functions"][0] == {"where": "kernel", "function": "do_pipe", "instructions": 110.0}
     assert one["chains"][0] == {"functions": ["entry", "do_pipe"], "instructions": 100.0}
-    assert folded([STOCK]).splitlines() == [
+    assert counts.folded([STOCK]).splitlines() == [
         "stock;unixbench/pipe;body 2500",
         "stock;unixbench/pipe;entry;do_pipe 100000",
         "stock;unixbench/pipe;entry;do_pipe;memcpy 30000",
@@ -326,25 +286,19 @@ def test_counts_are_kept_with_the_run_as_they_are(tmp_path: Path) -> None:
         from_json(damaged, tmp_path)
 
 
-def effect(case: str, variant: str, unit: str = UNIT) -> Effect:
-    return Effect(
-        suite="unixbench", case=case, variant=variant, unit=unit, better="lower",
-        baseline_value=142.5, value=183.5, ratio=183.5 / 142.5, ci=None, blocks=3, verdict="slower",
-        exact=True,
-    )  # fmt: skip
+def slower(case: str, variant: str = "mine", unit: str = UNIT) -> Effect:
+    figures = {"baseline_value": 142.5, "value": 183.5, "ci": None, "exact": True}
+    about = {"variant": variant, "unit": unit, "better": "lower"}
+    return effect(case, "slower", 183.5 / 142.5, **figures, **about)
 
 
 def test_the_verdict_says_which_functions_and_by_how_much() -> None:
-    verdict = Verdict(
-        experiment="e", baseline="stock", boots={"stock": 3, "mine": 3},
-        effects=(effect("pipe", "mine"), effect("fork", "mine"), effect("pipe", "other", "s")),
-    )  # fmt: skip
-    named = explained(verdict, {"stock": STOCK, "mine": MINE})
+    unnamed = verdict(slower("pipe"), slower("fork"), slower("pipe", "other", "s"))
+    named = explained(unnamed, {"stock": STOCK, "mine": MINE})
     pipe = named.effects[0].functions
-    assert [
-        (each.where, each.function, each.value - each.baseline_value, each.functions)
-        for each in pipe
-    ] == [("kernel", "do_pipe", 41.0, 1), ("others", "", 0.0, 2)]
+    names = [(each.where, each.function, each.functions) for each in pipe]
+    assert names == [("kernel", "do_pipe", 1), ("others", "", 2)]
+    assert [each.value - each.baseline_value for each in pipe] == [41.0, 0.0]
     assert sum(each.value for each in pipe) == 183.5
     assert [one.functions for one in named.effects[1:]] == [(), ()]
     assert Verdict.from_json(named.to_json()) == named
@@ -358,19 +312,16 @@ def test_the_verdict_says_which_functions_and_by_how_much() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "metric", "why"),
+    ("kind", "why"),
     [
-        ("uml", "time", r"--method count and \[machine\] kind = 'uml': its code runs"),
-        ("qemu", "time", r'goes with \[measure\] metric = "instructions"'),
+        ("uml", r"--method count and \[machine\] kind = 'uml': its code runs"),
+        ("qemu", r'goes with \[measure\] metric = "instructions"'),
     ],
 )
-def test_only_what_is_counted_can_be_counted_by_function(kind: str, metric: str, why: str) -> None:
-    experiment = Experiment(
-        "e", "?", "a", (Variant("a", ""),), (SuiteUse("s", ("c",)),),
-        Machine(kind=kind), Measure(metric=metric),
-    )  # fmt: skip
+def test_only_what_is_counted_can_be_counted_by_function(kind: str, why: str) -> None:
+    experiment = replace(bench(steady({})).experiment, machine=Machine(kind=kind))
     with pytest.raises(UsageError, match=why):
-        require(experiment)
+        counts.require(experiment)
 
 
 @pytest.mark.slow
@@ -390,12 +341,11 @@ def test_each_qemu_has_its_plugin_interface(tmp_path: Path, version: str, number
 
 
 def test_a_verdict_is_explained_by_the_emulator_that_counted_it_alone() -> None:
-    counting = bench(steady({"stock": 1.0, "mine": 1.0}), ("stock", "mine"))
+    counting = bench(steady({}), ("stock", "mine"))
     machine_of(counting).emulator = "QEMU 10.0.2"
     earlier = manifest_of(counting)
     was = MachineInfo(kind="qemu", emulator="QEMU 7.2.22")
-    earlier = earlier.model_copy(update={"machine": was})
     with pytest.raises(UsageError, match=r"counted by QEMU 7\.2\.22, and this is QEMU 10\.0\.2"):
-        of_run(counting, earlier, print)
+        counts.of_run(counting, earlier.model_copy(update={"machine": was}), print)
     same = earlier.model_copy(update={"machine": None})
-    assert [job.operations for job in of_run(counting, same, print).jobs] == [4000]
+    assert [job.operations for job in counts.of_run(counting, same, print).jobs] == [4000]

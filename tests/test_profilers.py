@@ -77,10 +77,8 @@ def test_a_bin_is_divided_by_length_and_histograms_are_added() -> None:
     assert shares == {"a": 0.5, "b": 0.5}
     data = HEAD + histogram(0x1000, 0x1040, [10, 6]) + arc(0x1000, 0x1012, 7)
     parsed = gmon.functions(gmon.parse(data), symbols)
-    assert [(each.function, each.seconds, each.calls) for each in parsed] == [
-        ("b", pytest.approx(0.11), 7),
-        ("a", pytest.approx(0.05), None),
-    ]
+    rows = [(each.function, each.seconds, each.calls) for each in parsed]
+    assert rows == [("b", pytest.approx(0.11), 7), ("a", pytest.approx(0.05), None)]
     assert {each.where for each in parsed} == {"kernel"}
     one = histogram(0x1000, 0x1040, [1, 2])
     both = gmon.parse(HEAD + one + one)
@@ -130,17 +128,12 @@ def test_it_agrees_with_gprof(tmp_path: Path) -> None:
     span = (real.high - real.low) / len(real.counts)
     names = [symbols.name(real.low + round(index * span)) for index in range(len(real.counts))]
     counts = [{"heavy": 7, "light": 2}.get(name or "", 0) for name in names]
-    data = (
-        HEAD + histogram(real.low, real.high, counts) + b"".join(arc(*each) for each in real.arcs)
-    )
+    arcs = b"".join(arc(*each) for each in real.arcs)
+    data = HEAD + histogram(real.low, real.high, counts) + arcs
     (tmp_path / "gmon.out").write_bytes(data)
     rows = {row.function: row for row in gmon.functions(gmon.parse(data), symbols)}
-    table = subprocess.run(
-        ["gprof", "-b", "-p", program, tmp_path / "gmon.out"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    command = ["gprof", "-b", "-p", program, tmp_path / "gmon.out"]
+    table = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     flat = re.findall(r"^\s*[\d.]+\s+[\d.]+\s+([\d.]+)\s+(\d+)\s.*\s(heavy|light)$", table, re.M)
     assert len(flat) == 2
     for seconds, calls, name in flat:
@@ -172,19 +165,15 @@ def test_the_recorded_boot() -> None:
     assert len(samples) == 26
     assert sum(function.seconds for function in functions) == pytest.approx(26 * 1001001e-9)
     assert sum(stack.seconds for stack in stacks) == pytest.approx(26 * 1001001e-9)
-    times = {
-        (function.where, function.function): round(function.seconds / 1001001e-9)
-        for function in functions
-    }
+    times = {(each.where, each.function): round(each.seconds / 1001001e-9) for each in functions}
     # By the place in the file that the sandbox showed as /tmp/linux.
     assert times["kernel", "calibrate_delay"] == 3 and times["kernel", "memcpy"] == 3
     assert times["kernel", perf.STUB] == 4
     # Pages of the guest's memory, found in the process's own address space.
     assert times["user", "write"] == 3 and times["user", "body"] == 3
     assert not any("unknown" in name for where, name in times if where == "host")
-    assert {stack.frames[0] for stack in stacks} == {
-        perf.KERNEL_PROCESS, perf.GUEST_PROCESS, perf.AROUND,
-    }  # fmt: skip
+    processes = {perf.KERNEL_PROCESS, perf.GUEST_PROCESS, perf.AROUND}
+    assert {stack.frames[0] for stack in stacks} == processes
 
 
 def test_frames_below_the_first_are_believed_only_with_frame_pointers() -> None:
@@ -228,9 +217,8 @@ def test_a_page_that_moved_is_where_it_was_last() -> None:
 def test_any_text_is_read(lines: list[str]) -> None:
     reader = perf.Reader(KERNEL, GUEST)
     functions, stacks = perf.attribute(perf.parse(lines), reader, 1e-9)
-    assert sum(function.seconds for function in functions) == pytest.approx(
-        sum(stack.seconds for stack in stacks)
-    )
+    total_s = sum(stack.seconds for stack in stacks)
+    assert sum(function.seconds for function in functions) == pytest.approx(total_s)
     assert all(stack.frames for stack in stacks)
 
 
@@ -256,25 +244,17 @@ def test_stacks_for_other_tools() -> None:
     assert kernel[0] == "UML kernel" and kernel[3][0][3][0][0] == "memcpy"
 
 
-@pytest.mark.parametrize("permitted", [False, True])
-def test_what_perf_can_do_here(monkeypatch: pytest.MonkeyPatch, permitted: bool) -> None:
-    def answer(argv: list[str]) -> Finished:
-        if not permitted:
-            message = b"Error:\nAccess to performance monitoring is limited"
-            return Finished(255, message)
-        outputs = {"stat": b"<not supported>,,cycles,0,100.00,,\n", "evlist": b"cpu-clock:u\n"}
-        return Finished(0, outputs.get(argv[1], b""))
-
-    perf.ability.cache_clear()
-    monkeypatch.setattr(perf, "capture", answer)
+def test_what_perf_can_do_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf, "require", lambda name, _why: name)
-    if permitted:
-        event, notes = perf.ability()
-        assert event == "cpu-clock"
-        assert "no hardware counters" in notes[0]
-        assert "perf_event_paranoid" in notes[1]
-    else:
-        way_out = r"perf_event_paranoid=1, run as root, or take --method"
-        with pytest.raises(ToolError, match=way_out):
-            perf.ability()
+    outputs = {"stat": b"<not supported>,,cycles,0,100.00,,\n", "evlist": b"cpu-clock:u\n"}
+    monkeypatch.setattr(perf, "capture", lambda argv: Finished(0, outputs.get(argv[1], b"")))
+    perf.ability.cache_clear()
+    event, notes = perf.ability()
+    assert event == "cpu-clock"
+    assert "no hardware counters" in notes[0] and "perf_event_paranoid" in notes[1]
+    refusal = Finished(255, b"Error:\nAccess to performance monitoring is limited")
+    monkeypatch.setattr(perf, "capture", lambda _argv: refusal)
+    perf.ability.cache_clear()
+    with pytest.raises(ToolError, match=r"perf_event_paranoid=1, run as root, or take --method"):
+        perf.ability()
     perf.ability.cache_clear()
