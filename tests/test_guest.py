@@ -213,12 +213,9 @@ def test_a_bad_job_file_is_refused(program: Path, tmp_path: Path, text: str, why
 def test_c_is_formatted() -> None:
     schedulers = GUEST.parent / "kernel" / "sched"
     files = [*sorted(GUEST.rglob("*.[ch]")), *sorted(schedulers.glob("*.[ch]"))]
-    style = f"--style=file:{GUEST / '.clang-format'}"
-    done = subprocess.run(
-        [Path(sys.executable).with_name("clang-format"), style, "--dry-run", "-Werror", *files],
-        capture_output=True,
-        check=False,
-    )
+    words = [f"--style=file:{GUEST / '.clang-format'}", "--dry-run", "-Werror"]
+    formatter = Path(sys.executable).with_name("clang-format")
+    done = subprocess.run([formatter, *words, *files], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
 
 
@@ -256,10 +253,8 @@ def test_supervise_reports_the_status(
 def test_supervise_leaves_nothing_behind_and_counts_it(program: Path, tmp_path: Path) -> None:
     # An orphan in a session of its own burns CPU; its parent ends when it has burnt enough.
     burn = "while :; do :; done"
-    script = (
-        f"setsid sh -c '{burn}' & echo $! > pid; "
-        "until [ $(cut -d' ' -f14 /proc/$!/stat) -ge 10 ]; do :; done"
-    )
+    script = f"setsid sh -c '{burn}' & echo $! > pid; "
+    script += "until [ $(cut -d' ' -f14 /proc/$!/stat) -ge 10 ]; do :; done"
     report, _ = supervise(program, "--", "sh", "-c", script, cwd=tmp_path)
     assert report["user_us"] >= 100_000 / (os.sysconf("SC_CLK_TCK") / 100)
     with pytest.raises(ProcessLookupError):

@@ -116,10 +116,8 @@ def script(tmp_path: Path, text: str) -> str:
 
 
 def test_a_program_does_what_it_is_told(program: Path, tmp_path: Path) -> None:
-    player = script(
-        tmp_path,
-        'echo ready; while read n; do echo "$n $1" >>"$0.heard"; sleep 0.002; echo done; done',
-    )
+    text = 'echo ready; while read n; do echo "$n $1" >>"$0.heard"; sleep 0.002; echo done; done'
+    player = script(tmp_path, text)
     record = bench(program, tmp_path, "program", "--operations", "17", player, "x")
     assert [operations for operations, _ in record["reps"]] == [1] + [2] * 8
     heard = Path(f"{player}.heard").read_text().splitlines()
@@ -157,12 +155,9 @@ def test_what_was_not_built_says_why(program: Path, tmp_path: Path) -> None:
 
 
 def test_a_machine_without_libraries_builds_all_the_same(tmp_path: Path) -> None:
-    subprocess.run(
-        ["make", "-C", str(GUEST), f"OUT={tmp_path}", "programs", "CAN_32="],
-        check=True,
-        capture_output=True,
-        env={**os.environ, "MAKEFLAGS": "", "PKG_CONFIG_LIBDIR": str(tmp_path)},
-    )
+    command = ["make", "-C", str(GUEST), f"OUT={tmp_path}", "programs", "CAN_32="]
+    own = {"MAKEFLAGS": "", "PKG_CONFIG_LIBDIR": str(tmp_path)}
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, **own})
     for name in PROGRAMS:
         assert not (tmp_path / "programs" / name).exists()
         reason = (tmp_path / "programs" / f"{name}.missing").read_text()

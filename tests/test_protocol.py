@@ -9,26 +9,11 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from kdyno.suites.protocol import (
-    ANOMALIES_KEPT,
-    LINE_BYTES_MAX,
-    Begin,
-    Bye,
-    CaseError,
-    Done,
-    Hello,
-    Mark,
-    Reader,
-    Ready,
-    Record,
-    Sample,
-    Skip,
-    Transcript,
-    Turn,
-)
+from kdyno.suites import protocol
+from kdyno.suites.protocol import Begin, CaseError, Reader, Sample, Skip, Transcript
 
 NONCE = "ab" * 16
-KINDS = [kind.kind for kind in get_args(Record)]
+KINDS = [kind.kind for kind in get_args(protocol.Record)]
 
 
 def record(seq: int, kind: str, **fields: Any) -> dict[str, Any]:
@@ -78,7 +63,7 @@ GOOD = lines(
 
 def test_a_good_transcript() -> None:
     transcript = parse(GOOD, NONCE, 3)
-    assert transcript.hello == Hello(1, "7.3.4", "x86_64", 64, 1, 1000, 5)
+    assert transcript.hello == protocol.Hello(1, "7.3.4", "x86_64", 64, 1, 1000, 5)
     assert transcript.begun == tuple(Begin(case, "pipe", 6) for case in range(3))
     assert transcript.results == (
         Sample(0, ((10, 100), (10, 110)), 1, 2, 3, 7, {"stdout": "x\n"}),
@@ -86,7 +71,7 @@ def test_a_good_transcript() -> None:
         Skip(2, "no disk"),
     )
     assert [result.kind for result in transcript.results] == ["sample", "error", "skip"]
-    assert transcript.bye == Bye(9, 4)
+    assert transcript.bye == protocol.Bye(9, 4)
     assert (transcript.fatal, transcript.anomalies) == (None, 0)
     assert transcript.complete
     assert transcript.running is None
@@ -115,7 +100,7 @@ def test_garbage_between_records_is_counted_and_costs_no_true_record() -> None:
     assert transcript.results == parse(GOOD, NONCE, 3).results
     transcript = parse([b"#"] * 5000 + GOOD, NONCE, 3)
     assert transcript.results == parse(GOOD, NONCE, 3).results
-    assert (len(transcript.anomaly_texts), transcript.anomalies) == (ANOMALIES_KEPT, 5000)
+    assert (len(transcript.anomaly_texts), transcript.anomalies) == (protocol.ANOMALIES_KEPT, 5000)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +141,7 @@ def test_garbage_between_records_is_counted_and_costs_no_true_record() -> None:
         (b"[" * 200_000, "nested too deeply"),
         (b'{"a":' * 200_000, "nested too deeply"),
         (b'{"n": ' + b"9" * 10_000 + b"}", "not JSON"),
-        (b"x" * (LINE_BYTES_MAX + 1), "longer than"),
+        (b"x" * (protocol.LINE_BYTES_MAX + 1), "longer than"),
     ],
 )
 def test_what_is_not_believed(bad: dict[str, Any] | bytes, why: str) -> None:
@@ -222,13 +207,10 @@ JSON = st.recursive(
     ),
     max_leaves=6,
 )
-
-
-ONE = st.just(1)
 RECORDS = st.fixed_dictionaries(
     {
-        **dict.fromkeys(("user_ns", "sys_ns", "calibration_ns", "inside_ns"), ONE),
-        **dict.fromkeys(("mono_ns", "operations", "ns"), ONE | JSON),
+        **dict.fromkeys(("user_ns", "sys_ns", "calibration_ns", "inside_ns"), st.just(1)),
+        **dict.fromkeys(("mono_ns", "operations", "ns"), st.just(1) | JSON),
         "n": st.just(NONCE) | JSON,
         "seq": st.integers(-1, 12),
         "t": st.sampled_from(KINDS),
@@ -250,9 +232,9 @@ def test_no_record_lands_in_a_case_that_is_not_running(records: list[dict[str, A
         for event in reader.feed(json.dumps(one).encode() + b"\n"):
             if isinstance(event, Begin):
                 running = event.case
-            elif isinstance(event, Ready | Mark | Turn):
+            elif isinstance(event, protocol.Ready | protocol.Mark | protocol.Turn):
                 assert event.case == running
-            elif isinstance(event, Sample | Done | CaseError | Skip):
+            elif isinstance(event, Sample | protocol.Done | CaseError | Skip):
                 assert event.case == running
                 running = None
     transcript = reader.finish()

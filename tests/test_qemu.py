@@ -4,7 +4,6 @@ memcpy a native kernel has, chosen by the features that it sees."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -26,23 +25,13 @@ from kdyno.kernels.image import Image
 from kdyno.kernels.recipe import recipe_of
 from kdyno.kernels.routines.routine import of_variant
 from kdyno.kernels.source import Tree
-from kdyno.machines import emulator, guest, qemu
+from kdyno.machines import emulator, guest, process, qemu
 from kdyno.machines.cpus import Placement, place
 from kdyno.machines.emulator import Emulator, Way
 from kdyno.machines.guest import Ground
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Method, Plan, Setup
-from kdyno.machines.process import (
-    Command,
-    Dialogue,
-    Ended,
-    Events,
-    Monitor,
-    NoAnswer,
-    Outcome,
-    Pipes,
-    Session,
-)
+from kdyno.machines.process import Ended, Events, Monitor, NoAnswer, Outcome, Pipes, Session
 from kdyno.machines.qemu import Chance, Places, Qemu, QemuBoot, archive
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.sandbox import system
@@ -56,11 +45,9 @@ TIMED, COUNTED = Method("time"), Method("instructions")
 
 
 def request(way: Way = "count", **more: object) -> QemuBoot:
-    given = {
-        **{"emulator": EMULATOR, "way": way, "kernel": Path("/k/linux"), "job": Job()},
-        **{"program": Path("/k/guest"), "placement": Placement(frozenset((1,)), frozenset((0,)))},
-        **more,
-    }
+    placement = Placement(frozenset((1,)), frozenset((0,)))
+    given = {"emulator": EMULATOR, "way": way, "kernel": Path("/k/linux"), "job": Job()}
+    given |= {"program": Path("/k/guest"), "placement": placement, **more}
     return QemuBoot(**given)  # type: ignore[arg-type]
 
 
@@ -194,9 +181,8 @@ def test_the_same_draw_perturbs_all_variants_alike() -> None:
 def test_the_first_files_are_the_same_bytes_for_the_same_content() -> None:
     device = ("dev/console", 0o020600, b"")
     result = archive([("dev", 0o040755, b""), device, ("init", 0o100755, b"program")])
-    assert hashlib.sha256(result).hexdigest() == (
-        "44f0b32ad94e7f144e83267f30822faf49d4885c06387352686a2650ff7ef7c2"
-    )
+    digest = "44f0b32ad94e7f144e83267f30822faf49d4885c06387352686a2650ff7ef7c2"
+    assert hashlib.sha256(result).hexdigest() == digest
     assert result.startswith(b"070701" + b"00000001" + b"000041ED")
     assert len(result) % 4 == 0 and result.count(b"070701") == 4
     first, again = (qemu.first_files(b"p", b"job", Chance.of(3)) for _ in range(2))
@@ -223,10 +209,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machines:
     return build
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, text: str, status: int = 0) -> None:
+def answering(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     emulator.find.cache_clear()
     monkeypatch.setattr(emulator.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(emulator, "capture", lambda argv: Finished(status, text.encode()))
+    monkeypatch.setattr(emulator, "capture", lambda argv: Finished(0, text.encode()))
 
 
 @pytest.fixture(autouse=True)
@@ -309,38 +295,31 @@ def test_a_qemu_in_an_odd_place_is_seen_with_what_it_was_installed_with(tmp_path
     program.parent.mkdir(parents=True)
     for each in (program, tmp_path / "guest"):
         each.write_bytes(b"p")
-    odd = dataclasses.replace(
-        request(program=tmp_path / "guest"), emulator=Emulator(str(program), "10.0.2")
-    )
+    own = Emulator(str(program), "10.0.2")
+    odd = request(program=tmp_path / "guest", emulator=own)
     argv = list(odd.command(b"job", Ground(None, None), Pipes(1, 2, 3, 4)).argv)
     folder = str(tmp_path / "usr")
     assert ["--ro-bind", folder, folder] in [argv[at : at + 3] for at in range(len(argv))]
     assert str(program) in argv
 
 
-GREETING = {
-    "QMP": {
-        "version": {
-            "qemu": {"micro": 22, "minor": 2, "major": 7},
-            "package": "Debian 1:7.2+dfsg-7+deb12u18+b3",
-        },
-        "capabilities": ["oob"],
-    }
-}
+GREETING = (
+    b'{"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7}, '
+    b'"package": "Debian 1:7.2+dfsg-7+deb12u18+b3"}, "capabilities": ["oob"]}}\r\n'
+)
 """As Debian 12's says it."""
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A /dev/kvm that may be opened, and a QEMU."""
-    stack = tmp_path / "kvm"
-    stack.touch()
-    stack.chmod(0o666)
-    monkeypatch.setattr(emulator, "KVM", stack)
-    emulator.find.cache_clear()
+    kvm = tmp_path / "kvm"
+    kvm.touch()
+    kvm.chmod(0o666)
+    monkeypatch.setattr(emulator, "KVM", kvm)
     result = Emulator(str(tmp_path / "qemu"), "7.2.22")
     monkeypatch.setattr(emulator, "find", lambda: result)
-    return stack
+    return kvm
 
 
 def refused() -> str:
@@ -367,6 +346,7 @@ def test_a_device_closed_to_roots_sandbox(device: Path, monkeypatch: pytest.Monk
     KINDS["qemu"].check(TIMED)
 
 
+@pytest.mark.usefixtures("device")
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -375,12 +355,7 @@ def test_a_device_closed_to_roots_sandbox(device: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_a_kvm_that_does_not_work_is_given_up_with_the_reason(
-    device: Path,
-    machine: Machines,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    script: str,
-    words: str,
+    machine: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
 ) -> None:
     """QEMU is a shell script, started as the machine starts the real one."""
     monkeypatch.setattr(qemu, "_PROBE_S", 0.2 if "sleep" in script else 20.0)
@@ -402,7 +377,7 @@ def test_a_kvm_that_does_not_work_is_given_up_with_the_reason(
 class FakeQemu:
     """The other end of a monitor, in a thread."""
 
-    def __init__(self, answers: dict[str, list[object]], greeting: bytes | None = None) -> None:
+    def __init__(self, answers: dict[str, list[object]], greeting: bytes) -> None:
         own, self._theirs = socket.socketpair()
         self.monitor = Monitor(own)
         self.requests: list[str] = []
@@ -411,13 +386,8 @@ class FakeQemu:
         self._thread.start()
 
     def _serve(self) -> None:
-        with suppress(OSError):  # who hangs up is not told
-            self._answer()
-
-    def _answer(self) -> None:
-        greeting = json.dumps(GREETING).encode() + b"\r\n"
-        self._theirs.sendall(greeting if self._greeting is None else self._greeting)
-        with self._theirs.makefile("rb") as lines:
+        with suppress(OSError), self._theirs.makefile("rb") as lines:  # who hangs up is not told
+            self._theirs.sendall(self._greeting)
             for line in lines:
                 command = json.loads(line)["execute"]
                 self.requests.append(command)
@@ -430,23 +400,24 @@ class FakeQemu:
         self._theirs.close()
 
 
+Fake = Callable[..., FakeQemu]
+
+
 @pytest.fixture
-def stack() -> Iterator[ExitStack]:
+def fake() -> Iterator[Fake]:
     with ExitStack() as stack:
-        yield stack
+
+        def begin(greeting: bytes = GREETING, **answers: list[object]) -> FakeQemu:
+            return stack.enter_context(closing(FakeQemu(answers, greeting)))
+
+        yield begin
 
 
-def fake(stack: ExitStack, greeting: bytes | None = None, **answers: list[object]) -> FakeQemu:
-    one = FakeQemu(answers, greeting)
-    stack.callback(one.close)
-    return one
-
-
-def test_a_guest_is_stopped_and_goes_on_by_the_monitor(stack: ExitStack) -> None:
+def test_a_guest_is_stopped_and_goes_on_by_the_monitor(fake: Fake) -> None:
     # In the order in which QEMU 7.2.22 wrote them.
     stop = {"timestamp": {"seconds": 1795372208, "microseconds": 596482}, "event": "STOP"}
     go_on = {"timestamp": {"seconds": 1795372208, "microseconds": 288943}, "event": "RESUME"}
-    one = fake(stack, stop=[stop, {"return": {}}], cont=[go_on, {"return": {}}])
+    one = fake(stop=[stop, {"return": {}}], cont=[go_on, {"return": {}}])
     one.monitor.hold(True)
     one.monitor.hold(False)
     one.monitor.hold(True)
@@ -454,21 +425,21 @@ def test_a_guest_is_stopped_and_goes_on_by_the_monitor(stack: ExitStack) -> None
 
 
 def test_an_error_silence_nonsense_and_a_flood_are_no_answer(
-    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = [{"error": {"class": "GenericError", "desc": "no"}}]
     for greeting, answers, message in (
-        (None, {"stop": refusal}, r"stop: .*GenericError"),
-        (None, {"stop": [[1, 2]]}, "not an object"),
+        (GREETING, {"stop": refusal}, r"stop: .*GenericError"),
+        (GREETING, {"stop": [[1, 2]]}, "not an object"),
         (b"SPICE\n", {}, "not an object"),
         (b"{}\n", {}, "did not greet"),
         (b"x" * (1 << 20), {}, "no whole line"),
     ):
         with pytest.raises(NoAnswer, match=message):
-            fake(stack, greeting, **answers).monitor.hold(True)
+            fake(greeting, **answers).monitor.hold(True)
     monkeypatch.setattr(Monitor, "LIMIT_S", 0.05)
     with pytest.raises(NoAnswer):
-        fake(stack, stop=[]).monitor.hold(True)
+        fake(stop=[]).monitor.hold(True)
     near, far = socket.socketpair()
     far.close()
     gone = Monitor(near)
@@ -479,8 +450,8 @@ def test_an_error_silence_nonsense_and_a_flood_are_no_answer(
 
 def session(events: Events, monitor: Monitor) -> Session:
     """Of a process that does nothing, paused by this monitor."""
-    guest = Dialogue(Job(turns=True), {})
-    command = Command(("sleep", "600"), (), {"PATH": os.environ["PATH"]}, monitor)
+    guest = process.Dialogue(Job(turns=True), {})
+    command = process.Command(("sleep", "600"), (), {"PATH": os.environ["PATH"]}, monitor)
 
     def conclude(ended: Ended, argv: tuple[str, ...]) -> Outcome:
         return ended  # type: ignore[return-value]
@@ -489,8 +460,8 @@ def session(events: Events, monitor: Monitor) -> Session:
     return Session(events, guest, lambda _pipes: command, conclude, placement.guest, ExitStack())
 
 
-def test_a_session_with_a_monitor_is_paused_by_it_once_and_closes_it(stack: ExitStack) -> None:
-    one = fake(stack)
+def test_a_session_with_a_monitor_is_paused_by_it_once_and_closes_it(fake: Fake) -> None:
+    one = fake()
     with closing(Events()) as events:
         guest = session(events, one.monitor)
         guest.pause()
@@ -503,8 +474,8 @@ def test_a_session_with_a_monitor_is_paused_by_it_once_and_closes_it(stack: Exit
         one.monitor.hold(True)
 
 
-def test_a_guest_whose_monitor_does_not_answer_is_ended(stack: ExitStack) -> None:
-    one = fake(stack, stop=[{"error": {"class": "GenericError"}}])
+def test_a_guest_whose_monitor_does_not_answer_is_ended(fake: Fake) -> None:
+    one = fake(stop=[{"error": {"class": "GenericError"}}])
     with closing(Events()) as events:
         guest = session(events, one.monitor)
         guest.pause()
@@ -515,11 +486,9 @@ def test_a_guest_whose_monitor_does_not_answer_is_ended(stack: ExitStack) -> Non
 
 TEXT = """
 name = "copies"
-question = "?"
 baseline = "stock"
 [kernel]
 source = "debian:linux-source-7.3"
-config = ["bench"]
 [variant.stock]
 [variant.erms]
 memcpy = "erms"
@@ -529,10 +498,7 @@ memcpy = ["plain", "avx2"]
 kind = "qemu"
 [[suite]]
 name = "unixbench"
-cases = ["pipe"]
 """
-
-
 VARIANTS = parse(TEXT, "copies.toml", Path.cwd(), vocabulary(load())).variants
 
 
@@ -546,9 +512,8 @@ def test_features_are_cleared_on_the_command_line_of_the_same_image(
     monkeypatch.setattr(qemu, "start", lambda request, *_: boots.append(request))
     for variant in VARIANTS:
         opener.open(Plan(variant.name, Job(), cmdline="quiet"))
-    assert [boot.cmdline.split() for boot in boots] == [
-        ["quiet"], ["clearcpuid=fsrm", "quiet"], ["clearcpuid=fsrm,erms", "quiet"],
-    ]  # fmt: skip
+    cmdlines = [boot.cmdline.split() for boot in boots]
+    assert cmdlines == [["quiet"], ["clearcpuid=fsrm", "quiet"], ["clearcpuid=fsrm,erms", "quiet"]]
 
 
 @pytest.mark.parametrize("arch", ["um", "i386"])

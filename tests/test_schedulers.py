@@ -65,12 +65,9 @@ def test_a_scheduler_goes_by_its_name_and_fair_is_the_kernels_own(tmp_path: Path
 @pytest.mark.parametrize(
     ("keys", "kind", "message"),
     [
-        ('scheduler = "4bds"', "qemu", 'Did you mean "4bsd"'),
         ("scheduler = 4", "qemu", "scheduler: 4, an integer"),
         ('scheduler = "gone.bpf.c"', "qemu", "no file"),
-        ('scheduler = "./mine.c"', "qemu", "file is named NAME.bpf.c"),
         ('scheduler = "a-b.bpf.c"', "qemu", "letters, digits and _"),
-        ('scheduler = "ule"', "uml", "User Mode Linux has no compiler for such programs"),
         ('scheduler = "ule"\narch = "i386"', "qemu", "a 32-bit kernel does not call"),
         ('scheduler = "ule"', "host", "runs the kernel as it is: leave scheduler out"),
     ],
@@ -120,9 +117,8 @@ def test_a_guest_is_given_the_loader_the_program_and_its_name(tmp_path: Path) ->
 
 def test_a_run_goes_on_though_a_scheduler_is_part_of_what_its_variants_are() -> None:
     """It was refused: the kernel's digest alone is not what such a variant's identity is."""
-    experiment = Experiment(
-        "x", "?", "fair", (Variant("fair", ""), Variant("ule", "", scheduler="ule")), ()
-    )
+    variants = (Variant("fair", ""), Variant("ule", "", scheduler="ule"))
+    experiment = Experiment("x", "?", "fair", variants, ())
     recipes = Recipes({name: SimpleNamespace(digest="k") for name in ("fair", "ule")}, {})  # type: ignore[dict-item]
     assert changed(experiment, recipes, {"fair": "k", "ule": "k and ule"}) is None
     assert changed(experiment, recipes, {"fair": "another", "ule": "k and ule"}) == "fair"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from command_line import EXPERIMENT, Kdyno, Said, effect, experiment_file, stored, verdict
+from synthetic_run import record
 
 from kdyno.errors import ToolError
 from kdyno.paths import data_root
@@ -66,31 +67,20 @@ def guest_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run in which everything that may hold text holds the worst."""
-    names = {"variant": f"mine{EVIL}", "unit": f"loops{EVIL}", "suite": f"unixbench{EVIL}"}
+    stock, mine = f"stock{EVIL}", f"mine{EVIL}"
+    names = {"variant": mine, "unit": f"loops{EVIL}", "suite": f"unixbench{EVIL}"}
     bad = effect(f"pipe{EVIL}", "faster", 1.05, **names)
     lost = effect("lost", "failed", 1.0, reason=EVIL, ci=None, **names)
-    judged = verdict(
-        bad,
-        lost,
-        experiment=f"tiny{EVIL}",
-        question=EVIL,
-        answer=EVIL,
-        stopped=EVIL,
-        baseline=f"stock{EVIL}",
-        boots={f"stock{EVIL}": 12, f"mine{EVIL}": 12},
-        failed={f"other{EVIL}": f"three boots failed | console: {EVIL}"},
-        flags=(Flag(kind=f"evil{EVIL}", text=EVIL, variant=EVIL, suite=EVIL, case=EVIL),),
-    )
+    texts = {"experiment": f"tiny{EVIL}", "question": EVIL, "answer": EVIL, "stopped": EVIL}
+    boots = {stock: 12, mine: 12}
+    failed = {f"other{EVIL}": f"three boots failed | console: {EVIL}"}
+    flag = Flag(kind=f"evil{EVIL}", text=EVIL, variant=EVIL, suite=EVIL, case=EVIL)
+    judged = verdict(bad, lost, baseline=stock, boots=boots, failed=failed, flags=(flag,), **texts)
     path = stored(tmp_path / "runs", judged)
     with write_run(path) as writer:
         case = CaseInfo(suite=f"unixbench{EVIL}", case=f"pipe{EVIL}", unit="s", better="lower")
-        message = {
-            "experiment": EVIL,
-            "baseline": f"stock{EVIL}",
-            "cases": (case,),
-            "stopped": EVIL,
-        }
-        writer.save_manifest(open_run(path).manifest().model_copy(update=message))
+        own = {"experiment": EVIL, "baseline": stock, "cases": (case,), "stopped": EVIL}
+        writer.save_manifest(open_run(path).manifest().model_copy(update=own))
     named = path.with_name(f"{path.name}-\x1b[31m\x07evil\n")
     path.rename(named)
     return named
@@ -234,10 +224,8 @@ def test_an_export_to_a_terminal_is_as_safe(
 
 def test_the_list_of_a_boot_that_died(kdyno: Kdyno, tmp_path: Path) -> None:
     """A run that was interrupted by what a guest said last."""
-    path = stored(tmp_path / "runs", None, state="interrupted")
-    with write_run(path) as writer:
-        message = {"stopped": f"interrupted: {EVIL}"}
-        writer.save_manifest(open_run(path).manifest().model_copy(update=message))
+    stopped = f"interrupted: {EVIL}"
+    path = record(tmp_path / "runs", state="interrupted", stopped=stopped).path
     assert "interrupted: redtxt end" in clean(kdyno("list", "runs"))
     shutil.rmtree(path / "boots")
     (path / "manifest.json").write_text(f'{{"{EVIL.encode("unicode_escape").decode()}": ')

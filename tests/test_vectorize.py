@@ -23,19 +23,7 @@ from kdyno.kernels.compiler import identify
 from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot, to_json as profile_json
 from kdyno.labs.published.article import load
 from kdyno.labs.vectorize import loops, survey as surveys, verb
-from kdyno.labs.vectorize.loops import (
-    FLAGS,
-    OTHER,
-    REASONS,
-    Code,
-    Loop,
-    ObjectRecord,
-    Records,
-    checked,
-    parse_code,
-    read_object,
-    reason_of,
-)
+from kdyno.labs.vectorize.loops import Loop, ObjectRecord, Records, reason_of
 from kdyno.labs.vectorize.survey import KNOWN, Side, Survey, flag_set, flag_sets, join
 from kdyno.labs.vectorize.verb import page
 from kdyno.report.show import terminal
@@ -62,7 +50,7 @@ def compiled(folder: Path, flags: str) -> Path:
     source.write_text(SOURCE)
     tree = folder / "obj"
     (tree / "lib").mkdir(parents=True)
-    words = [*flags.split(), *FLAGS.split()]
+    words = [*flags.split(), *loops.FLAGS.split()]
     command = ["gcc", "-O3", *words, "-c", "-o", "lib/loops.o", str(source)]
     subprocess.run(command, cwd=tree, check=True)
     return tree
@@ -91,14 +79,10 @@ def test_gccs_loops_with_function_place_width_and_reason(records: Records) -> No
         assert by_name[name].width_bytes == 32 and by_name[name].in_code == "loop"
         assert by_name[name].line == 6  # where the inlined function has it
     assert by_name["first"].place == by_name["second"].place
-    assert {name: by_name[name].reason for name in ("sum", "call", "serial", "seek", "clear")} == {
-        "sum": "trips",
-        "call": "call",
-        "serial": "dependence",
-        "seek": "branches",
-        "clear": "",
-    }
-    assert "other" in by_name["call"].words and by_name["clear"].library
+    reasons = {"sum": "trips", "call": "call", "serial": "dependence", "seek": "branches"}
+    assert {name: by_name[name].reason for name in reasons} == reasons
+    assert by_name["clear"].reason == "" and by_name["clear"].library
+    assert "other" in by_name["call"].words
 
 
 def test_a_foreign_tree_is_left_as_it_is(tree: Path, records: Records) -> None:
@@ -120,7 +104,7 @@ def test_a_record_cut_short_is_named_and_the_rest_counted(tree: Path, tmp_path: 
     whole = next(tree.rglob("*.vect")).read_text()
     cut = tmp_path / "loops.c.172t.vect"
     cut.write_text(whole[: whole.index(";; Function serial")] + whole[:80])
-    record = read_object("lib/loops.o", [cut], "")
+    record = loops.read_object("lib/loops.o", [cut], "")
     assert "ends in the middle" in record.damage
     functions = set(by_function(record.loops))
     assert {"sum", "call", "first"} <= functions and "serial" not in functions
@@ -139,15 +123,15 @@ def test_a_damaged_record_is_named_with_the_way_out(tmp_path: Path, damage: str)
 
 
 def test_a_vector_that_is_not_in_the_code_is_named() -> None:
-    code = parse_code(
+    code = loops.parse_code(
         "0000000000000010 <hot.part.0>:\n  10:\tmovdqu (%rdi),%xmm0\n  14:\tje     10 <hot>\n"
         "  16:\tvmovdqu %ymm1,(%rsi)\n  20:\tret\n"
     )
-    assert code == {"hot.part.0": Code(frozenset({16, 32}), frozenset({16}))}
+    assert code == {"hot.part.0": loops.Code(frozenset({16, 32}), frozenset({16}))}
     loop = Loop("a.c", 1, 1, "hot", width_bytes=16)
     for width, seen in ((16, "loop"), (32, "function"), (64, "no"), (8, "")):
-        assert checked(loop._replace(width_bytes=width), code).in_code == seen
-    assert checked(loop._replace(function="cold"), code).in_code == "no"
+        assert loops.checked(loop._replace(width_bytes=width), code).in_code == seen
+    assert loops.checked(loop._replace(function="cold"), code).in_code == "no"
 
 
 @pytest.mark.parametrize(
@@ -166,8 +150,8 @@ def test_a_vector_that_is_not_in_the_code_is_named() -> None:
              "data references that cannot be analyzed"],
             "volatile",
         ),
-        (["Unknown misalignment, naturally aligned", "gremlins"], OTHER),
-        ([], OTHER),
+        (["Unknown misalignment, naturally aligned", "gremlins"], loops.OTHER),
+        ([], loops.OTHER),
     ],
 )  # fmt: skip
 def test_reasons_in_plain_words(messages: list[str], reason: str) -> None:
@@ -177,7 +161,7 @@ def test_reasons_in_plain_words(messages: list[str], reason: str) -> None:
 @given(st.lists(st.text(max_size=40), max_size=6))
 def test_any_words_have_a_reason(messages: list[str]) -> None:
     reason, words = reason_of(messages)
-    assert reason in REASONS
+    assert reason in loops.REASONS
     assert words in {text.strip() for text in messages} | {""}
 
 
@@ -188,7 +172,7 @@ def test_any_words_have_a_reason(messages: list[str]) -> None:
 def test_no_text_breaks_the_readers(text: str) -> None:
     for kind in ("vect", "ldist"):
         loops.gcc_loops(Path(f"x.{kind}"), text, "/s")
-    parse_code(text)
+    loops.parse_code(text)
 
 
 def test_flag_sets() -> None:
@@ -254,7 +238,6 @@ def survey(toy: Toy) -> Survey:
 
 @pytest.fixture
 def saved(survey: Survey, tmp_path: Path) -> Path:
-    """The survey in a file."""
     file = tmp_path / "survey.json"
     file.write_text(json.dumps(survey.to_json()))
     return file
@@ -301,36 +284,28 @@ def test_the_next_build_keeps_what_it_did_not_compile(toy: Toy, survey: Survey) 
     base = variant("patched", patches=(changed,))
     sets = {"avx2": SETS["avx2"]}
     recipes = surveys.check(base, sets, toy.tree)
-    objects: set[int] = set()
-    result = surveys.survey(
-        base, sets, recipes, toy.cache, report=lambda step: objects.add(step.objects)
-    )
-    assert max(objects) == 1
+    toy.steps = []
+    result = surveys.survey(base, sets, recipes, toy.cache, report=toy.steps.append)
+    assert max(step.objects for step in toy.steps) == 1
     assert {each.object for each in result.sides[0].records.objects} >= {"lib/sort.o"}
     assert result.sides[0].files() == {"lib/sort.c": 1}
 
 
-TIMES = Profile(
-    "stock", "gprof", "ticks", "", {}, tuple(
-        ProfiledBoot(
-            number, 9.0, (
-                FunctionTime("kernel", "memcpy_orig", 3.0),
-                FunctionTime("kernel", "toy_walk.isra.0", 1.5),
-                FunctionTime("kernel", "toy_sort", 0.5),
-                FunctionTime("user", "toy_walk", 9.0),
-            ),
-        )
-        for number in range(2)
-    ),
-)  # fmt: skip
+FUNCTIONS = (
+    FunctionTime("kernel", "memcpy_orig", 3.0),
+    FunctionTime("kernel", "toy_walk.isra.0", 1.5),
+    FunctionTime("kernel", "toy_sort", 0.5),
+    FunctionTime("user", "toy_walk", 9.0),
+)
+BOOTS = tuple(ProfiledBoot(number, 9.0, FUNCTIONS) for number in range(2))
+TIMES = Profile("stock", "gprof", "ticks", "", {}, BOOTS)
 
 
 def test_missed_loops_are_ranked_by_the_seconds_of_their_functions(survey: Survey) -> None:
     result = join(survey.sides[1].loops, TIMES)
     assert result.total_s == 5.0
-    assert [(each.function, each.seconds, each.share) for each in result.missed] == [
-        ("toy_walk", 1.5, 0.3)
-    ]
+    missed = [(each.function, each.seconds, each.share) for each in result.missed]
+    assert missed == [("toy_walk", 1.5, 0.3)]
     assert result.shares == {"missed": 0.3, "vectorized": 0.1, "none": 0.6}
     assert result.missed[0].missed[0].reason == "trips"
 
@@ -358,16 +333,12 @@ def test_a_survey_survives_json(survey: Survey, saved: Path) -> None:
     assert widths == {"16": 0, "32": 1, "64": 0}
 
 
-def hostile(survey: Survey) -> Survey:
-    """What a kernel tree of somebody else's may be called, and a record with a cut in it."""
+def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey) -> None:
+    # What a kernel tree of somebody else's may be called, and a record with a cut in it.
     loop = Loop("=cmd|' /C'!A0<script>.c", 3, 1, "\x1b[31mf|", reason="other", words="</td>\u202e|")
     objects = (*survey.sides[0].records.objects, ObjectRecord("<b>.o", "cut\x1b[2J", (loop,)))
     side = replace(survey.sides[0], records=Records(objects))
-    return replace(survey, sides=(side, survey.sides[1]))
-
-
-def test_every_form_shows_the_same_figures_and_no_foreign_markup(survey: Survey) -> None:
-    odd = hostile(survey)
+    odd = replace(survey, sides=(side, survey.sides[1]))
     joined = [join(side.loops, TIMES) for side in odd.sides]
     grids = verb.tables_of(odd, joined, ARTICLE)
     parts = [*verb.head(odd), *(part for grid in grids for part in verb.parts_of(grid))]
