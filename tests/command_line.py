@@ -75,13 +75,8 @@ def experiment_file(folder: Path, text: str = EXPERIMENT) -> Path:
 
 def effect(case: str, word: str, ratio: float, **more: Any) -> Effect:
     """An effect of the variant ``mine``, ±0.2 %."""
-    about: dict[str, Any] = {
-        "suite": "unixbench",
-        "case": case,
-        "variant": "mine",
-        "unit": "loops/s",
-    }
-    about |= {"better": "higher", "blocks": 12, "verdict": word}
+    about: dict[str, Any] = {"suite": "unixbench", "case": case, "variant": "mine"}
+    about |= {"unit": "loops/s", "better": "higher", "blocks": 12, "verdict": word}
     figures: dict[str, Any] = {"baseline_value": 1000.0, "value": 1000.0 * ratio, "ratio": ratio}
     figures["ci"] = (ratio - 0.002, ratio + 0.002)
     return Effect.model_validate(about | figures | more)
@@ -110,14 +105,10 @@ def stored(
     judged: Verdict | None,
     state: State = "finished",
     created: str = "2026-01-01T00:00:00",
+    **manifest: Any,
 ) -> Path:
     """A run on disk with this verdict; without one it was interrupted before any."""
     case = {"suite": "unixbench", "case": "pipe", "unit": "loops/s", "better": "higher"}
-    stopped = "precision reached" if state == "finished" else "interrupted: terminated"
-    about: dict[str, Any] = {
-        "created": created,
-        "cases": (case,),
-        "state": state,
-        "stopped": stopped,
-    }
-    return record(runs, (), judged, text=EXPERIMENT, tool="0.1.0", **about).path
+    about: dict[str, Any] = {"created": created, "cases": (case,), "state": state}
+    about["stopped"] = "precision reached" if state == "finished" else "interrupted: terminated"
+    return record(runs, (), judged, text=EXPERIMENT, tool="0.1.0", **about, **manifest).path

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -14,7 +15,20 @@ from site_runs import small
 from kdyno.report.site.build import build_site
 from kdyno.report.site.server import SiteServer
 
-Asked = Callable[..., tuple[int, dict[str, str], bytes]]
+Answer = tuple[int, dict[str, str], bytes]
+Asked = Callable[..., Answer]
+
+
+def answer(port: int, path: str, method: str = "GET", host: str = "localhost:1") -> Answer:
+    """Status, headers and body from the server on this port."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.putrequest(method, path, skip_host=True)
+    connection.putheader("Host", host)
+    connection.endheaders()
+    response = connection.getresponse()
+    result = response.status, dict(response.getheaders()), response.read()
+    connection.close()
+    return result
 
 
 @pytest.fixture
@@ -37,16 +51,4 @@ def server(site: Path) -> Iterator[SiteServer]:
 
 @pytest.fixture
 def ask(server: SiteServer) -> Asked:
-    def go(
-        path: str, method: str = "GET", host: str | None = None
-    ) -> tuple[int, dict[str, str], bytes]:
-        connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
-        connection.putrequest(method, path, skip_host=True)
-        connection.putheader("Host", host if host is not None else "localhost:1")
-        connection.endheaders()
-        response = connection.getresponse()
-        result = response.status, dict(response.getheaders()), response.read()
-        connection.close()
-        return result
-
-    return go
+    return partial(answer, server.server_address[1])

@@ -111,13 +111,9 @@ def test_everything_needed_can_be_installed_everywhere(name: str) -> None:
 
 @pytest.mark.slow
 def test_an_empty_path_lacks_every_program(tmp_path: Path) -> None:
-    code = "from kdyno.cli.main import main; raise SystemExit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "doctor"],
-        env={"PATH": str(tmp_path), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "kdyno", "doctor"]
+    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 1
     assert "MISSING  gcc                to build kernels: no gcc on PATH\n" in done.stdout
     assert "missing  ccache " in done.stdout
@@ -125,6 +121,23 @@ def test_an_empty_path_lacks_every_program(tmp_path: Path) -> None:
         assert f": no {program} on PATH\n" in done.stdout
     assert re.search(r"static C library .*: no gcc on PATH", done.stdout)
     assert ": bubblewrap (the program bwrap) is not installed\n" in done.stdout
+
+
+def test_its_status_is_1_where_something_needed_is_missing(
+    kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "this_family", lambda: "fedora")
+    monkeypatch.setattr(doctor, "examine", lambda: findings("flex"))
+    output = kdyno("doctor")
+    assert output.status == 1 and "MISSING  flex" in output.out
+    assert re.search(r"To install what is missing: (sudo )?dnf install flex$", output.out, re.M)
+    output = kdyno("doctor", "--json", "-")
+    data = json.loads(output.out)
+    assert output.err == "" and not data["ok"] and data["install"].endswith("dnf install flex")
+    monkeypatch.setattr(doctor, "examine", lambda: findings("ccache"))
+    assert kdyno("doctor").status == 0
+    monkeypatch.setattr(doctor, "examine", findings)
+    assert kdyno("doctor").out.endswith("\nNothing is missing.\n")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +229,7 @@ def test_set_up_installs_what_tests_and_suites_need() -> None:
     }
     assert lists["suites"] == set(" ".join(each.packages["debian"] for each in SUITE_NEEDS).split())
     assert not lists["packages"] & (lists["suites"] | lists["tests"])
-    installed = set().union(*lists.values()) | {"dpkg"}  # which is essential on Debian
+    installed = set().union(*lists.values()) | {"apt", "dpkg"}  # which every Debian has
     assert {package for package in PACKAGES.values() if package} - installed == set()
 
 
@@ -236,14 +249,10 @@ def test_another_cpu(): pytest.skip("this CPU has no wings")
 def test_what_is_lacking_fails_where_all_must_be_there(complete: bool, tmp_path: Path) -> None:
     (tmp_path / "test_lacking.py").write_text(LACKING)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = needs(programs): x\n")
-    options = ["--complete"] if complete else []
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "conftest", "--skips", "skips", *options],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_ADDOPTS": ""},
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "--skips", "skips"]
+    command += ["--complete"] if complete else []
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     cpu = "test_lacking.py::test_another_cpu: this CPU has no wings\n"
     way = "no no-such-program: apt-get install such-a-package"
     skips = (tmp_path / "skips").read_text()
@@ -272,8 +281,7 @@ def test_where_it_cannot_be_it_says_why_and_what_else_there_is(
 
 
 def copied(case: str, ci: tuple[float, float] | None, variant: str = "stock.copy") -> Effect:
-    more = {"variant": variant, "ci_raw": ci, "blocks": 8 if ci else 5}
-    return effect(case, "inconclusive", 1.0, **more)
+    return effect(case, "inconclusive", 1.0, variant=variant, ci_raw=ci, blocks=8 if ci else 5)
 
 
 def test_precision_is_half_of_the_interval_of_no_difference(
