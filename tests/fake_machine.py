@@ -85,7 +85,6 @@ class FakeMachine(Machine):
     faults: Mapping[str, Mapping[int, Fault]] = field(default_factory=dict)
     can: Can = field(default_factory=Can)
     memory: Footprint = field(default_factory=lambda: Footprint(1 << 20, 1 << 40))
-    emulator: str = ""
     waits: Callable[[float], float] = lambda _now_s: 0.0
     """The clock → seconds in which somebody else has the CPU in the turn that begins."""
     around_s: float = 0.0

@@ -120,7 +120,6 @@ def measured(
 
 
 def resumed(setup: Bench, run: Run) -> str:
-    """Goes on with it."""
     manifest = open_run(run.path).manifest()
     with write_run(run.path) as writer:
         past = Past()
@@ -138,5 +137,4 @@ def judged(run: Run, stopped: str = "") -> Verdict:
 
 
 def texts_of(verdict: Verdict, kind: str) -> list[str]:
-    """Of the flags of this kind."""
     return [flag.text for flag in verdict.flags if flag.kind == kind]

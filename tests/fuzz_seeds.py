@@ -13,6 +13,7 @@ from command_line import FASTER, SLOWER, UNDECIDED, stored, verdict
 from synthetic_run import DEMO, case, make
 from test_counted import counting, lengths, run_of
 from test_memcpy_bench import bench_of as bench
+from test_profile_counts import MINE, STOCK
 from test_profiles_shown import profile
 from test_report_values import HOST
 
@@ -21,15 +22,8 @@ from kdyno.labs.memcpy.results import to_json as bench_json
 from kdyno.labs.profile.record import to_json
 from kdyno.machines.facts import between, look
 from kdyno.report.sentence import worded
-from kdyno.store.counts import (
-    FOLDER as COUNTS,
-    CaseCounts,
-    Chain,
-    Counted,
-    Function,
-    to_json as counts_json,
-)
-from kdyno.store.run import Run, RunWriter, write_run
+from kdyno.store.counts import FOLDER as COUNTS, to_json as counts_json
+from kdyno.store.run import Run, write_run
 
 SMALL = replace(
     DEMO, cases=DEMO.cases[3:8], variants={"mine": 1.03, "nothing": 1.0}, blocks=3, failed=(5,)
@@ -54,7 +48,8 @@ def seed_runs(folder: Path) -> dict[str, Path]:
     exact, judged = run_of(counting(lengths(41)), folder / "exact")
     with write_run(exact.path) as writer:
         writer.save_verdict(judged)
-        _counts(writer)
+        for counted in (STOCK, MINE):
+            writer.save_file(f"{counted.variant}.json", counts_json(counted), COUNTS)
     factors = _factors(folder / "factors")
     return {
         **{each.path.parent.name: each.path for each in (whole, turns, exact, factors)},
@@ -96,26 +91,12 @@ def _profiles(run: Run, method: str) -> None:
             writer.save_file(f"{name}.json", to_json(result).encode(), "profile")
 
 
-def _counts(writer: RunWriter) -> None:
-    """Of the fuzzer's counted run: functions of kernel and program, chains, addresses."""
-    write, entry = ("kernel", "anon_pipe_write"), ("kernel", "entry_SYSCALL_64")
-    functions: dict[Function, float] = {write: 900.0, entry: 400.0, ("user", "main"): 87.0}
-    chains: dict[Chain, float] = {(entry, write): 900.0, (("user", "main"),): 87.0}
-    for name in ("stock", "mine"):
-        result = CaseCounts(
-            "unixbench", "pipe", name, 100, functions, chains, {0xFFFFFFFF81000000: 100}
-        )
-        outcome = Counted(name, "digest", "QEMU 7.2.22", (result,))
-        writer.save_file(f"{name}.json", counts_json(outcome), COUNTS)
-
-
 def _factors(folder: Path) -> Run:
     """Of kernels and of cases, with a reference level each."""
     cells = [f"{smp}+{lock}" for smp, lock in product(("off", "on"), ("old", "new"))]
-    names = {"1": "whole-1", "4": "whole-4"}
     cases = tuple(
-        case(2, "compile", case=name, of="whole", levels={"jobs": jobs})
-        for jobs, name in names.items()
+        case(2, "compile", case=f"whole-{jobs}", of="whole", levels={"jobs": jobs})
+        for jobs in ("1", "4")
     )
     speeds = dict(zip(cells[1:], (1.2, 0.9, 1.1), strict=True))
     small = {"copy": None, "blocks": 6, "failed": ()}
@@ -126,8 +107,7 @@ def _factors(folder: Path) -> Run:
     }
     _edit(run, "manifest.json", {"variants": levels})
     with write_run(run.path) as writer:
-        question = run.manifest()
-        writer.save_verdict(worded(verdict_of(run, question, "max_boots")))
+        writer.save_verdict(worded(verdict_of(run, run.manifest(), "max_boots")))
     return run
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def held(path: Path, result: str) -> None:
-    """``found`` is what the file says, byte for byte."""
+    """``result`` is what the file says, byte for byte."""
     if os.environ.get("KDYNO_GOLDEN") == "write":
         path.write_text(result, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == result

@@ -54,7 +54,6 @@ def sample_of(outcome: Outcome, number: int = 0) -> Sample:
 
 
 def output_of(outcome: Outcome, number: int = 0) -> str:
-    """What a case's program printed."""
     return sample_of(outcome, number).extra["stdout"]
 
 

@@ -12,7 +12,6 @@ EVERYTHING = EXPERIMENT.with_name("everything.toml")
 
 
 def built_kernels(file: Path = EXPERIMENT) -> Built:
-    """The images of an experiment."""
     from kdyno.measure.builder import build_all, check
     from kdyno.paths import cache_root
     from kdyno.verbs.subject import load

@@ -4,7 +4,6 @@ that do."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
 from pathlib import Path
@@ -38,19 +37,16 @@ def examples(verb: str) -> list[str]:
     return [line.strip() for line in text.splitlines()]
 
 
-CASES = tuple(
-    CaseInfo(suite="unixbench", case=name, unit="loops/s", better="higher")
-    for name in ("pipe", "context1", "syscall")
-)
-
-
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two finished runs with profiles, which end as those of the examples do."""
     folder = tmp_path_factory.mktemp("runs")
-    shape = Shape(cases=CASES, variants={"mine": 0.96}, blocks=8)
+    cases = tuple(
+        CaseInfo(suite="unixbench", case=name, unit="loops/s", better="higher")
+        for name in ("pipe", "context1", "syscall")
+    )
     for name in ("3f2a", "81bc"):
-        path = make(folder, dataclasses.replace(shape, experiment=f"run{name}")).path
+        path = make(folder, Shape(cases, {"mine": 0.96}, blocks=8, experiment=f"run{name}")).path
         with write_run(path) as writer:
             for own in (STOCK, HALF):
                 writer.save_file(f"{own.variant}.json", to_json(own).encode(), "profile")

@@ -29,6 +29,7 @@ from kdyno.store import verdict
 from kdyno.store.run import Damaged, Run
 
 KEPT = sorted(fuzz.KEPT.glob("*.json"))
+READ = {"target": "run", "run": "judged", "changes": [], "verbs": [["list", "runs"]]}
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +68,10 @@ def test_the_seeds_have_every_kind_of_file(runs: dict[str, Path]) -> None:
     always = {".lock", "experiment.toml", "manifest.json"}
     boots = {"job.json", "host.json", "samples.jsonl", "console.log"}
     measured = {*always, *boots, "verdict.json"}
+    profiled = {*measured, "images/*", "profile/*"}
     assert kinds == {
-        "whole": {
-            *(*measured, "first-verdict.json", "report.html"),
-            *("images/*", "profile/*", "memcpy/*"),
-        },
-        "turns": {*measured, "images/*", "profile/*"},
+        "whole": {*profiled, "first-verdict.json", "report.html", "memcpy/*"},
+        "turns": profiled,
         "exact": {*measured, "counts/*"},
         "factors": {*measured, "images/*"},
         "judged": {*always, "verdict.json"},
@@ -85,8 +84,7 @@ def test_the_seeds_have_every_kind_of_file(runs: dict[str, Path]) -> None:
 @pytest.mark.parametrize("name", ["whole", "turns", "exact", "factors", "host", "open"])
 def test_a_run_as_it_should_be_is_no_finding(place: Place, name: str) -> None:
     verbs = [words.split() for _, words in fuzz_targets.RUN_VERBS]
-    case = {"target": "run", "run": name, "changes": [], "verbs": verbs, "drawn": False}
-    TARGETS["run"][1](case, place)
+    TARGETS["run"][1]({**READ, "run": name, "verbs": verbs, "drawn": False}, place)
 
 
 def test_a_name_is_changed_wherever_it_is(place: Place) -> None:
@@ -129,18 +127,14 @@ def test_a_finding_is_made_small(place: Place, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(fuzz_oracles, "call", broken)
     case = {
-        "target": "run",
-        "run": "judged",
+        **READ,
         "changes": [["verdict.json", "gone", ""], ["manifest.json", "gone", ""]],
         "verbs": [["list", "runs"], ["judge", "RUN"]],
     }
     finding = fuzz.finding(case, place)
     assert finding is not None and finding[0].startswith("status 70")
-    assert fuzz.smallest(case, finding[0], place) == {
-        **case,
-        "changes": [["verdict.json", "gone", ""]],
-        "verbs": [["judge", "RUN"]],
-    }
+    shortest = {**case, "changes": [["verdict.json", "gone", ""]], "verbs": [["judge", "RUN"]]}
+    assert fuzz.smallest(case, finding[0], place) == shortest
 
 
 CHANGES = ("link", "linked-folder", "folder", "pipe", "gone", "content", "sparse")
@@ -158,18 +152,9 @@ def test_a_change_stays_in_the_copy(place: Place, first: str, second: str) -> No
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../other/manifest.json", "images/../../x"])
 def test_a_change_outside_of_the_copy_is_refused(place: Place, name: str) -> None:
-    case = {
-        "run": "judged",
-        "changes": [[name, "content", packed(b"")]],
-        "verbs": [["list", "runs"]],
-    }
+    case = {**READ, "changes": [[name, "content", packed(b"")]]}
     with pytest.raises(ValueError, match=r"passwd|manifest|x"):
         TARGETS["run"][1](case, place)
-
-
-READ: dict[str, Any] = {
-    "target": "run", "run": "judged", "changes": [], "verbs": [["list", "runs"]],
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -182,10 +167,7 @@ READ: dict[str, Any] = {
     ],
 )
 def test_what_no_verb_may_do_is_a_finding(
-    place: Place,
-    monkeypatch: pytest.MonkeyPatch,
-    result: tuple[int, str, str] | None,
-    message: str,
+    place: Place, monkeypatch: pytest.MonkeyPatch, result: tuple[int, str, str] | None, message: str
 ) -> None:
     def called(_words: object) -> tuple[int, str, str]:
         if result is None:
@@ -212,13 +194,8 @@ def test_it_runs_where_nothing_of_the_host_can_be_written(monkeypatch: pytest.Mo
 def test_a_minute_of_it_finds_nothing(tmp_path: Path) -> None:
     # The same inputs each time: what is new is found by hand, see benchmarks/fuzz.py.
     words = ["--minutes", "1", "--seed", "1", "--keep", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.fuzz", *words],
-        cwd=fuzz.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "benchmarks.fuzz", *words]
+    done = subprocess.run(command, cwd=fuzz.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(f"{name}: " in done.stdout for name in TARGETS)
 

@@ -122,11 +122,14 @@ def test_what_the_machine_does_cancels_within_a_round(tmp_path: Path) -> None:
     assert effect.verdict == "faster" and effect.ratio == pytest.approx(1.01, abs=0.003)
 
 
-def counts_of(run: Run, variant: str) -> tuple[list[int], list[int]]:
+def pair_of(run: Run, variant: str) -> Pair:
+    manifest = run.manifest()
+    return Pair(gather(run.boots()), manifest, manifest.cases[0], variant)
+
+
+def counts_of(pair: Pair) -> tuple[list[int], list[int]]:
     """Rounds of each group that count, and all."""
-    data, manifest = gather(run.boots()), run.manifest()
-    pair = Pair(data, manifest, manifest.cases[0], variant)
-    every = data.rounds[pair.key].values()
+    every = pair.data.rounds[pair.key].values()
     return [len(logs) for _, logs in pair.rounds()], list(map(len, every))
 
 
@@ -137,18 +140,17 @@ def test_rounds_in_which_a_guest_waited_for_the_cpu_are_left_out(tmp_path: Path)
     chance = random.Random(1)
     machine_of(setup).waits = lambda _now_s: chance.choice((0.0, 0.0, chance.uniform(0.002, 0.02)))
     run, _ = measured(setup, tmp_path)
-    manifest = run.manifest()
     for variant in ("mine", "other"):
-        pair = Pair(gather(run.boots()), manifest, manifest.cases[0], variant)
+        pair = pair_of(run, variant)
         assert np.exp(pair.log_ratios) == pytest.approx([SPEEDS[variant]] * 4, rel=1e-5)
-        counts, every = counts_of(run, variant)
+        counts, every = counts_of(pair)
         assert all(4 <= few < 0.8 * many for few, many in zip(counts, every, strict=True))
 
 
 def test_where_the_guests_always_wait_every_round_counts(tmp_path: Path) -> None:
     setup = usual(max_boots=3)
     machine_of(setup).waits = lambda _now_s: 0.003
-    few, every = counts_of(measured(setup, tmp_path)[0], "mine")
+    few, every = counts_of(pair_of(measured(setup, tmp_path)[0], "mine"))
     assert few == every and min(few) >= 8
 
 
@@ -195,11 +197,8 @@ def test_a_case_that_cannot_take_turns_is_measured_whole(tmp_path: Path) -> None
         assert boot.ok and [sample.interleave for sample in boot.samples] == ["turns", "", "turns"]
 
 
-def test_rounds_are_paired_by_their_number(tmp_path: Path) -> None:
+def test_a_group_is_first_as_often_as_second_and_third(tmp_path: Path) -> None:
     run, _ = measured(usual(max_boots=2), tmp_path)
-    manifest = run.manifest()
-    result = Pair(gather(run.boots()), manifest, manifest.cases[0], "mine").log_ratios
-    assert [math.exp(each) for each in result] == pytest.approx([1.02] * 2, 1e-4)
     for block in (0, 1):
         (count,) = {len(each.samples[0].reps) for each in boots_of(run) if each.block == block}
         assert count >= 8 and count % 3 == 0  # as often at every position
@@ -396,10 +395,9 @@ def test_each_group_has_its_cases_in_an_order_of_its_own(
     groups = ["".join(begun[at : at + 4]) for at in range(0, len(begun), 4)]
     assert len(groups) == 6 and {"".join(sorted(group)) for group in groups} == {"abcd"}
     assert len(set(groups)) > 3
+    expected = [(name, "ok") for name in "abcd"]
     for boot in boots_of(run):
-        assert [(sample.case, sample.status) for sample in boot.samples] == [
-            (name, "ok") for name in "abcd"
-        ]
+        assert [(sample.case, sample.status) for sample in boot.samples] == expected
 
 
 @pytest.mark.parametrize("names", ["ab", "abc", "abcd", "abcdefg"])

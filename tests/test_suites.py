@@ -191,9 +191,8 @@ def test_mistakes_in_a_suite(
 
 def test_case_job(case: Case) -> None:
     pipe = SUITES["unixbench"].case("fscopy-256")
-    job = case_job(pipe, seconds=2.0)
-    assert (job.bench, job.args) == ("fscopy", ("256", "500"))
-    assert (job.seconds, job.operations, job.timeout_s) == (2.0, None, 68.0)
+    job = CaseJob("unixbench", "fscopy-256", "fscopy", ("256", "500"), 2.0, timeout_s=68.0)
+    assert case_job(pipe, seconds=2.0) == job
     assert case_job(pipe, operations=9).seconds is None
     run = SUITES["run"].case("command")
     assert case_job(run, command=("ls", "-l")).args == ("--", "ls", "-l")
@@ -201,10 +200,9 @@ def test_case_job(case: Case) -> None:
         case_job(run)
     with pytest.raises(UsageError, match="takes no command"):
         case_job(pipe, command=("ls",))
-    job = case_job(case, seconds=2.0)
-    assert job.bench == "run"
-    assert job.args == ("--warmups", "1", "--figure", "printed", "--", "hackbench", "-g", "4")
-    assert (job.seconds, job.operations, job.timeout_s) == (None, 1, 68.0)
+    words = ("--warmups", "1", "--figure", "printed", "--", "hackbench", "-g", "4")
+    job = CaseJob("mine", "one", "run", words, None, 1, timeout_s=68.0, placed=True)
+    assert case_job(case, seconds=2.0) == job
     quick = case_job(case, seconds=0.2, quick=True)
     assert quick.args == ("--warmups", "0", "--figure", "printed", "--", "hackbench", "-g", "1")
 
