@@ -99,10 +99,8 @@ def test_the_experiment_is_one(name: str, metric: str, machine: str) -> None:
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     experiment = parse(text, f"{name}.toml", FOLDER, vocabulary(load()))
     assert (experiment.measure.metric, experiment.machine.kind) == (metric, machine)
-    assert [variant.source.partition("#")[2] for variant in experiment.variants] == [
-        "HEAD^1",
-        "HEAD",
-    ]
+    commits = [variant.source.partition("#")[2] for variant in experiment.variants]
+    assert commits == ["HEAD^1", "HEAD"]
 
 
 @pytest.mark.parametrize(
@@ -114,11 +112,8 @@ def test_the_gate_ends_with_kdynos_status(tmp_path: Path, status: int, message: 
     fake = tmp_path / "kdyno"
     fake.write_text(f'#!/bin/sh\necho "$@" >"{tmp_path}/words"\nexit {status}\n')
     fake.chmod(0o755)
-    done = subprocess.run(
-        [FOLDER / "gate.sh", "last", "--fail-on", "slower:pipe"],
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
+    command = [FOLDER / "gate.sh", "last", "--fail-on", "slower:pipe"]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (status, "") and message in done.stderr
     assert (tmp_path / "words").read_text() == "report last --fail-on slower:pipe\n"

@@ -82,32 +82,22 @@ def test_a_figure_of_the_command_s_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trial", "words"),
+    ("trial", "message"),
     [
-        (Trial(("memcpi=avx2",), ("ls",)), ["'memcpi=avx2' is not a", "Did you mean memcpy="]),
-        (Trial(("stok",), ("ls",)), ["Did you mean stock?"]),
-        (Trial(("memcpy=",), ("ls",)), ["'memcpy=' is not a kernel"]),
-        (Trial(("cflags=-O3,stock",), ("ls",)), ["'stock' is not a kernel"]),
-        (Trial(("memcpy=fsrm,memcpy=avx2",), ("ls",)), ["memcpy is there twice"]),
-        (Trial(("memcpy=fsrm", "memcpy=fsrm"), ("ls",)), ["'fsrm' is there twice"]),
-        (Trial(("cpus=two",), ("ls",)), ["a whole number is expected"]),
-        (Trial(("stock",), ()), ["which command?"]),
-        (Trial(("stock",), ("no-such-program",)), ["no-such-program is not there"]),
-        (Trial(("stock",), ("./no/such",)), ["./no/such is not there"]),
-        (Trial(("stock",), ("ls",), unit="s"), ["go with --figure"]),
+        (Trial(("stok",), ("ls",)), "Did you mean stock?"),
+        (Trial(("memcpy=",), ("ls",)), "'memcpy=' is not a kernel"),
+        (Trial(("cflags=-O3,stock",), ("ls",)), "'stock' is not a kernel"),
+        (Trial(("memcpy=fsrm,memcpy=avx2",), ("ls",)), "memcpy is there twice"),
+        (Trial(("memcpy=fsrm", "memcpy=fsrm"), ("ls",)), "'fsrm' is there twice"),
+        (Trial(("cpus=two",), ("ls",)), "a whole number is expected"),
+        (Trial(("stock",), ()), "which command?"),
+        (Trial(("stock",), ("./no/such",)), "./no/such is not there"),
     ],
 )
-def test_what_means_nothing_is_refused(trial: Trial, words: list[str]) -> None:
+def test_what_means_nothing_is_refused(trial: Trial, message: str) -> None:
     with pytest.raises(UsageError) as error:
         experiment_text(trial, HERE)
-    assert all(word in str(error.value) for word in words)
-
-
-def test_a_bad_figure_is_refused_before_anything_is_built() -> None:
-    with pytest.raises(UsageError, match="0 groups"):
-        tried("memcpy=fsrm", figure="Time")
-    with pytest.raises(UsageError, match="higher, lower"):
-        tried("memcpy=fsrm", figure="(x)", better="more")
+    assert message in str(error.value)
 
 
 def test_files_that_a_guest_does_not_see_are_named(tmp_path: Path) -> None:
@@ -116,9 +106,8 @@ def test_files_that_a_guest_does_not_see_are_named(tmp_path: Path) -> None:
     (tmp_path / "words").write_text("b\na\n")
     with pytest.raises(UsageError, match="words lies in"):
         experiment_text(Trial(("stock",), ("sort", "words")), tmp_path)
-    assert '["sort", "/etc/passwd"]' in experiment_text(
-        Trial(("stock",), ("sort", "/etc/passwd")), tmp_path
-    )
+    text = experiment_text(Trial(("stock",), ("sort", "/etc/passwd")), tmp_path)
+    assert '["sort", "/etc/passwd"]' in text
 
 
 def test_in_qemu_instructions_are_counted_and_told_apart() -> None:

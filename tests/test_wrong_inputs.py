@@ -11,18 +11,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import FASTER, Kdyno, kdyno, stored, verdict
+from command_line import FASTER, Kdyno, stored, verdict
+from fake_tree import commit, git
 from toy_kernel import make_source
 
 from kdyno import sandbox
-
-__all__ = ["kdyno"]
 
 GOLDEN = Path(__file__).parent / "golden" / "wrong-inputs.toml"
 SHOWN = 240
@@ -88,9 +86,8 @@ def test_there_are_120_of_them_and_the_valid_file_is_valid(kdyno: Kdyno, folder:
 def test_a_wrong_file(kdyno: Kdyno, folder: Path, name: str) -> None:
     old, new = WRONG["files"][name]
     assert VALID.count(old) == 1
-    (folder / "x.toml").write_text(
-        VALID.replace(old, new.replace("HUGE", "9" * 5000)), encoding="utf-8"
-    )
+    text = VALID.replace(old, new.replace("HUGE", "9" * 5000))
+    (folder / "x.toml").write_text(text, encoding="utf-8")
     message = refused(kdyno, folder, "check", "x.toml", "--no-sandbox")
     assert re.search(r"x\.toml(:\d+)?: ", message)
     held_words(name, message[:SHOWN])
@@ -105,31 +102,21 @@ def test_a_wrong_command_line(kdyno: Kdyno, folder: Path, name: str) -> None:
     held_words(name, message[:SHOWN])
 
 
-HEAD = """\
-name = "x"
-baseline = "stock"
-[kernel]
-source = "path:toy"
-[variant.stock]
-[variant.mine]
-"""
-SUITE = '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
-
-
-@pytest.mark.needs("gcc")
-@pytest.mark.needs("git")
+@pytest.mark.needs("gcc", "git")
 @pytest.mark.parametrize("row", WRONG["tree"], ids=lambda row: row["line"])
 def test_what_only_the_source_tells(kdyno: Kdyno, folder: Path, row: dict[str, Any]) -> None:
     swappiness = 'struct x t = { .procname = "swappiness" };\n'
     toy = make_source(folder / "toy", {"kernel/sysctl.c": swappiness})
-    git = ["git", "-C", str(toy), "-c", "user.name=T", "-c", "user.email=t@example.org"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "toy"], ["tag", "v7.3"]):
-        subprocess.run([*git, *words], check=True)
+    git(toy, "init", "-q")
+    commit(toy, "toy")
+    git(toy, "tag", "v7.3")
     (folder / "broken.tar.xz").write_bytes(b"\xfd7zXZ\0 and no more")
     (folder / "other.patch").write_text(
         "--- a/lib/sort.c\n+++ b/lib/sort.c\n@@ -1,1 +1,1 @@\n-nothing like it\n+something\n"
     )
-    (folder / "x.toml").write_text(f"{HEAD}{row['line']}\n{SUITE}", encoding="utf-8")
+    text = VALID.replace("debian:linux-source-7.3", "path:toy")
+    text = text.replace('cflags = "-O3"', row["line"])
+    (folder / "x.toml").write_text(text, encoding="utf-8")
     for verb in (["check", "x.toml"], ["build", "x.toml", "--dry-run"]):
         output = kdyno(*verb)
         assert output.status == 2 and output.out == ""
