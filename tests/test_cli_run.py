@@ -316,9 +316,8 @@ def test_a_signal_ends_a_run_with_130_and_the_way_on(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", PROGRAM, "run", str(experiment_file(tmp_path))]
-    with subprocess.Popen(
-        [*command, "--runs", str(tmp_path)], stdout=-1, stderr=-1, text=True
-    ) as child:
+    command += ["--runs", str(tmp_path)]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as child:
         assert child.stderr is not None and child.stdout is not None
         assert child.stderr.readline() == f"run: {tmp_path}/2026-01-01T0000-tiny-abcd\n"
         child.send_signal(number)
