@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_kernel import FILES, Toy, variant
+from toy_kernel import FILES, Toy, variant, write_files
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.loader import parse
@@ -28,17 +28,7 @@ from kdyno.kernels.image import KEXEC, Image, release_of
 from kdyno.machines import box as module, examination
 from kdyno.machines.box import Box, Boxes
 from kdyno.machines.cpus import place
-from kdyno.machines.examination import (
-    call,
-    connect,
-    cpus_of,
-    disturbing,
-    fields_of,
-    lacks,
-    number_of,
-    own_config,
-    state_of,
-)
+from kdyno.machines.examination import cpus_of, disturbing, lacks, own_config, state_of
 from kdyno.machines.kinds import KINDS, of_command_line
 from kdyno.machines.machine import Method, Plan, Setup, run_to_end
 from kdyno.machines.process import Outcome
@@ -78,17 +68,19 @@ if name == "load":
 (sys.stderr if status else sys.stdout).write(text.replace("TOKEN", token) + "\\n")
 sys.exit(status)
 """
-PLAIN = """
+TEXT = """
 name = "x"
 baseline = "a"
 [kernel]
 source = "debian:linux-source-7.3"
 [variant.a]
+{a}
 [variant.b]
-cpus = 3
+{b}
 [machine]
 kind = "box"
 host = "rack1"
+{more}
 [[suite]]
 name = "run"
 cases = ["a"]
@@ -127,13 +119,15 @@ BACK = f"{'c' * 36}\n6.1.0\nroot=/dev/sda1 ro\n"
 GONE = [255, "ssh: connect to host rack1 port 22: Connection timed out"]
 PANIC = "pstore erst\nPanic#1 Part1\n<0>[ 5.1] Kernel panic - not syncing: sysrq triggered crash\n"
 CASE = CaseJob("unixbench", "syscall", "getppid", seconds=None, operations=1000)
+PLAN = Plan("new", Job((CASE,)))
+SETTINGS = Settings(boot_timeout_s=0.1)
 
 
 class FakeBox:
-    """What the other end says, and what it was asked."""
+    """What the other end says, and what it was asked; ``remotes`` are closed in the end."""
 
-    def __init__(self, folder: Path, guest: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, guest: Path, remotes: ExitStack) -> None:
+        self.folder, self.remotes = folder, remotes
         (folder / "bin").mkdir()
         script = folder / "bin" / "ssh"
         script.write_text(SSH.format(python=sys.executable, folder=str(folder), guest=str(guest)))
@@ -145,7 +139,7 @@ class FakeBox:
             if name.isupper() and isinstance(text, str)
         }
         functions = re.findall(r"^(\w+)\(\)", examination._SCRIPT, re.MULTILINE)
-        names |= {call(function): function for function in functions}
+        names |= {examination.call(function): function for function in functions}
         (folder / "names").write_text(json.dumps({**names, "id -u": "id", PUT: "put"}))
         self.plan: dict[str, list[Any]] = {
             "id": [[0, "0"]],
@@ -154,10 +148,25 @@ class FakeBox:
             "look": [[0, "0.50 0.40 0.30 1/99 999"]],
             "job": [[0, "RUN"]],
         }
+        files = ("vmlinuz", "linux", "config", "modules/6.12.1/kernel/a.ko")
+        write_files(folder / "image", dict.fromkeys(files, "\nCONFIG_SMP=y\n"))
+        self.image = Image("d" * 32, folder / "image", "x86_64", 64, "6.12.1", {}, installed=True)
 
     def say(self, **answers: list[Any]) -> None:
         self.plan |= answers
         (self.folder / "plan").write_text(json.dumps(self.plan))
+
+    def setup(self, **fields: Any) -> Setup:
+        variants = {"new": Variant("new", "", cmdline="quiet mitigations=off")}
+        setup = Setup(variants, {"new": self.image}, place(1), 1 << 28, None, 2, self.folder)
+        return replace(setup, **{"hosts": ("rack1",), "box": SETTINGS, **fields})
+
+    def box(self, **fields: Any) -> Box:
+        """This end of it; ``fields`` of its setup."""
+        box = Box(self.setup(**fields))
+        self.remotes.callback(box._remote.close)
+        self.remotes.callback(box._lock.close)
+        return box
 
     @property
     def log(self) -> list[list[str]]:
@@ -172,53 +181,20 @@ class FakeBox:
 
 
 @pytest.fixture
-def fake(tmp_path: Path, guest_build: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBox:
+def fake(tmp_path: Path, guest_build: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBox]:
     program = guest_build / "kdyno-guest-64"
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    monkeypatch.setattr(module, "POLL_S", 0.01)
-    monkeypatch.setattr(module, "ANSWER_S", 0.0)
-    monkeypatch.setattr(module, "DOWN_S", 0.0)
-    monkeypatch.setattr(module, "_KEXEC_WATCHDOG_S", 0)
+    for name, value_s in ("POLL_S", 0.01), ("ANSWER_S", 0), ("DOWN_S", 0), ("_KEXEC_WATCHDOG_S", 0):
+        monkeypatch.setattr(module, name, value_s)
     monkeypatch.setattr(module, "guest_program", lambda *_: program)
     monkeypatch.setattr("kdyno.machines.guest.guest_program", lambda *_: program)
-    return FakeBox(tmp_path, program)
-
-
-@pytest.fixture
-def machine(fake: FakeBox, tmp_path: Path) -> Iterator[Callable[..., Box]]:
-    folder = tmp_path / "image"
-    (folder / "modules" / "6.12.1" / "kernel").mkdir(parents=True)
-    for name in ("vmlinuz", "linux", "config", "modules/6.12.1/kernel/a.ko"):
-        (folder / name).write_text("\nCONFIG_SMP=y\n")
-    image = Image("d" * 32, folder, "x86_64", 64, "6.12.1", {}, installed=True)
-
     with ExitStack() as remotes:
-
-        def make(**settings: Any) -> Box:
-            setup = Setup(
-                variants={"new": Variant("new", "", cmdline="quiet mitigations=off")},
-                images={"new": image},
-                placement=place(1),
-                memory_bytes=1 << 28,
-                timeout_s=None,
-                cpus=2,
-                cache=tmp_path,
-                hosts=("rack1",),
-                box=Settings(**{"boot_timeout_s": 0.1, **settings}),
-            )
-            box = Box(setup)
-            remotes.callback(box._remote.close)
-            remotes.callback(box._lock.close)
-            return box
-
-        yield make
+        yield FakeBox(tmp_path, program, remotes)
 
 
 def booted(box: Box, fake: FakeBox, *states: Any, **answers: list[Any]) -> Outcome:
     """One boot; ``states``: what answers when it is asked which boot it is, one after the other."""
-    fake.say(
-        state=[[0, OWN], *(state if isinstance(state, list) else [0, state] for state in states)]
-    )
+    fake.say(state=[state if isinstance(state, list) else [0, state] for state in (OWN, *states)])
     box.probe(lambda _text: None)
     fake.say(**{**json.loads((fake.folder / "plan").read_text()), **answers})
     job = Job((CASE,), (("vm.swappiness", "10"),))
@@ -227,13 +203,11 @@ def booted(box: Box, fake: FakeBox, *states: Any, **answers: list[Any]) -> Outco
 
 
 @pytest.mark.slow
-def test_folders_that_cases_read_are_copied_once_and_the_disk_is_empty(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
-    box = machine()
+def test_folders_that_cases_read_are_copied_once_and_the_disk_is_empty(fake: FakeBox) -> None:
+    box = fake.box()
     outcome = booted(box, fake, OWN, NEW, NEW, NEW.replace("b" * 36, "d" * 36), NEW)
     assert outcome.host.status == "ok", outcome.host.text
-    plan = Plan("new", Job((CASE,)), shared=((fake.folder / "bin", "programs"),))
+    plan = replace(PLAN, shared=((fake.folder / "bin", "programs"),))
     run_to_end(box.open(plan), box.clock)
     copies = [each for each in fake.log if each[0] == "put" and "/shared/" in each[2]]
     assert copies == [["put", "bin", "/var/lib/kdyno/shared/0"]]
@@ -246,15 +220,13 @@ def test_folders_that_cases_read_are_copied_once_and_the_disk_is_empty(
 
 
 @pytest.mark.slow
-def test_a_boot_from_the_own_kernel_and_back_again(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
-    box = machine(quiet=True)
+def test_a_boot_from_the_own_kernel_and_back_again(fake: FakeBox) -> None:
+    box = fake.box(box=replace(SETTINGS, quiet=True))
     outcome = booted(box, fake, OWN, NEW, NEW, BACK, away=[[0, "7"]])
     assert (outcome.host.status, outcome.host.text) == ("ok", "")
     assert outcome.transcript.bye is not None
-    assert outcome.host.before["box_cpus"] == "2,3"
     before = outcome.host.before
+    assert before["box_cpus"] == "2,3"
     assert (before["runnable_tasks"], before["load_1min"]) == (1.0, 0.5)
     assert outcome.host.user_s is None, "the CPU time would be that of ssh"
     box.close()
@@ -275,53 +247,35 @@ def test_a_boot_from_the_own_kernel_and_back_again(
     assert (facts["cpu_model"], facts["cpus"], facts["host_kernel"]) == ("A CPU", 4.0, "6.1.0")
 
 
+CLOSED = [255, "closed"]
 WENT_WRONG = {
-    "refused": (
-        [BACK],
-        {"load": [[1, "kexec_load failed: Operation not permitted"]]},
-        "kexec-refused",
-    ),
+    "refused": ([BACK], {"load": [1, "kexec_load failed: not permitted"]}, "kexec-refused"),
     "nothing happened": ([OWN], {}, "kexec-refused"),
     "another kernel": ([NEW.replace("6.12.1", "6.12.10")], {}, "wrong-kernel"),
-    "panic": ([BACK], {"last_words": [[0, PANIC]]}, "panic"),
-    "hang": ([BACK], {"last_words": [[0, "watchdog\npstore erst"]]}, "hang"),
-    "no network": ([BACK], {"last_words": [[0, "returned 600\npstore"]]}, "no-network"),
-    "reset": ([BACK], {"last_words": [[0, "pstore "]]}, "reset"),
+    "panic": ([BACK], {"last_words": [0, PANIC]}, "panic"),
+    "hang": ([BACK], {"last_words": [0, "watchdog\npstore erst"]}, "hang"),
+    "no network": ([BACK], {"last_words": [0, "returned 600\npstore"]}, "no-network"),
+    "reset": ([BACK], {"last_words": [0, "pstore "]}, "reset"),
     "lost": ([GONE], {}, "box-lost"),
-    "panic in the job": (
-        [NEW, BACK],
-        {"job": [[255, "closed"]], "last_words": [[0, PANIC]]},
-        "panic",
-    ),
-    "hang in the job": (
-        [NEW, GONE, BACK],
-        {"job": [[255, "closed"]], "last_words": [[0, "watchdog"]]},
-        "hang",
-    ),
-    "the connection": ([NEW, NEW], {"job": [[255, "closed by remote host"]]}, "connection"),
-    "the program": ([NEW, NEW], {"job": [[3, "no such program"]]}, "no-result"),
-    "a sysctl": ([NEW], {"sysctl": [[1, "no such setting"]]}, "job-refused"),
-    "no time for the job": ([NEW], {"settle": [[1, "a full disk"]]}, "job-refused"),
-    "panic before the job": (
-        [NEW, BACK],
-        {"settle": [GONE], "last_words": [[0, PANIC]]},
-        "panic",
-    ),
-    "CPUs that are off": (
-        [NEW],
-        {"settle": [[0, "quiet_smt\ton to off\ncpus\t0"]]},
-        "job-refused",
-    ),
-    "room for {disk}": ([NEW], {"empty_folder": [[1, "9 KB are free"]]}, "job-refused"),
+    "panic in the job": ([NEW, BACK], {"job": CLOSED, "last_words": [0, PANIC]}, "panic"),
+    "hang in the job": ([NEW, GONE, BACK], {"job": CLOSED, "last_words": [0, "watchdog"]}, "hang"),
+    "the connection": ([NEW, NEW], {"job": [255, "closed by remote host"]}, "connection"),
+    "the program": ([NEW, NEW], {"job": [3, "no such program"]}, "no-result"),
+    "a sysctl": ([NEW], {"sysctl": [1, "no such setting"]}, "job-refused"),
+    "no time for the job": ([NEW], {"settle": [1, "a full disk"]}, "job-refused"),
+    "panic before the job": ([NEW, BACK], {"settle": GONE, "last_words": [0, PANIC]}, "panic"),
+    "CPUs that are off": ([NEW], {"settle": [0, "quiet_smt\ton to off\ncpus\t0"]}, "job-refused"),
+    "room for {disk}": ([NEW], {"empty_folder": [1, "9 KB are free"]}, "job-refused"),
 }
+"""What → (what is there afterwards, the answers of commands, the reason of the failure)."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", WENT_WRONG)
-def test_what_became_of_a_boot(what: str, fake: FakeBox, machine: Callable[..., Box]) -> None:
+def test_what_became_of_a_boot(what: str, fake: FakeBox) -> None:
     states, answers, reason = WENT_WRONG[what]
-    box = machine()
-    outcome = booted(box, fake, OWN, *states, **answers)
+    every = {name: [answer] for name, answer in answers.items()}
+    outcome = booted(fake.box(), fake, OWN, *states, **every)
     assert (outcome.host.status, outcome.host.reason) == ("failed", reason), outcome.host.text
     if "panic" in what:
         assert "sysrq triggered crash" in outcome.host.text
@@ -331,105 +285,90 @@ def test_what_became_of_a_boot(what: str, fake: FakeBox, machine: Callable[..., 
 
 
 @pytest.mark.slow
-def test_remote_power_is_the_last_way(
-    fake: FakeBox, machine: Callable[..., Box], tmp_path: Path
-) -> None:
-    box = machine(power=f"touch {tmp_path}/cycled")
+def test_remote_power_is_the_last_way(fake: FakeBox, tmp_path: Path) -> None:
+    box = fake.box(box=replace(SETTINGS, power=f"touch {tmp_path}/cycled"))
     outcome = booted(box, fake, OWN, *[GONE] * 12, BACK, last_words=[[0, "pstore "]])
     assert (tmp_path / "cycled").exists()
     assert outcome.host.reason in ("reset", "box-lost")
 
 
 @pytest.mark.slow
-def test_a_box_that_does_not_come_back_ends_the_run(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
-    box = machine()
+def test_a_box_that_does_not_come_back_ends_the_run(fake: FakeBox) -> None:
+    box = fake.box()
     assert booted(box, fake, OWN, GONE).host.reason == "box-lost"
     with pytest.raises(ToolError, match=r"'rack1' does not answer any more.*--resume"):
-        box.open(Plan("new", Job((CASE,))))
+        box.open(PLAN)
 
 
-def test_after_a_failure_the_next_boot_begins_in_the_own_kernel(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
-    box = machine()
+def test_after_a_failure_the_next_boot_begins_in_the_own_kernel(fake: FakeBox) -> None:
+    box = fake.box()
     booted(box, fake, OWN, NEW, NEW, job=[[3, "no such program"]])
     fake.say(state=[[0, NEW], [0, BACK], [0, NEW]], job=[[0, "RUN"]])
-    outcome = run_to_end(box.open(Plan("new", Job((CASE,)))), box.clock)
+    outcome = run_to_end(box.open(PLAN), box.clock)
     assert (outcome.host.status, outcome.host.before["boot"]) == ("ok", "firmware")
     assert fake.names("go") == ["go kexec", "go reboot", "go kexec"]
 
 
-def test_a_refused_kexec_is_tried_once_more_from_the_own_kernel_booted_anew(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
+def test_a_refused_kexec_is_tried_once_more_from_the_own_kernel_booted_anew(fake: FakeBox) -> None:
     """The kernel under test that ran before may have refused it, or its first process was dead."""
-    box = machine()
     refusal = [1, "Failed to connect to bus"]
-    outcome = booted(box, fake, NEW, NEW, BACK, NEW, load=[refusal, [0, ""]])
+    outcome = booted(fake.box(), fake, NEW, NEW, BACK, NEW, load=[refusal, [0, ""]])
     assert (outcome.host.status, outcome.host.before["boot"]) == ("ok", "firmware")
     # The reboot did nothing either, so it was forced.
     assert fake.names("load", "go", "force") == ["load", "go reboot", "force", "load", "go kexec"]
 
 
-def test_a_refusal_of_the_own_kernel_just_booted_is_believed(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
-    box = machine()
+def test_a_refusal_of_the_own_kernel_just_booted_is_believed(fake: FakeBox) -> None:
+    box = fake.box()
     booted(box, fake, OWN, NEW, NEW, job=[[3, "no such program"]])
     fake.say(state=[[0, NEW], [0, BACK]], load=[[1, "kexec_load failed"]])
-    outcome = run_to_end(box.open(Plan("new", Job((CASE,)))), box.clock)
+    outcome = run_to_end(box.open(PLAN), box.clock)
     assert outcome.host.reason == "kexec-refused"
     assert fake.names("go") == ["go kexec", "go reboot"]
 
 
 def test_an_interrupted_boot_is_waited_for_and_ends_in_the_own_kernel(
-    fake: FakeBox, machine: Callable[..., Box], monkeypatch: pytest.MonkeyPatch
+    fake: FakeBox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(_remote: Remote) -> None:
         raise KeyboardInterrupt
 
-    box, notices = machine(), list[str]()
+    box, notices = fake.box(), list[str]()
     fake.say(state=[[0, OWN]])
     box.probe(notices.append)
     with monkeypatch.context() as ctrl_c, pytest.raises(KeyboardInterrupt):
         ctrl_c.setattr(Remote, "hang_up", interrupt)
-        box.open(Plan("new", Job((CASE,))))
+        box.open(PLAN)
     fake.say(state=[GONE, [0, NEW], [0, BACK]])
     box.close()
     assert any("rack1: waiting for it to boot" in text for text in notices)
     assert fake.names("go", "undo") == ["undo", "go kexec", "go reboot", "undo"]
 
 
-def test_of_the_kdynos_of_one_machine_one_has_a_box(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
+def test_of_the_kdynos_of_one_machine_one_has_a_box(fake: FakeBox) -> None:
     fake.say(state=[[0, OWN]])
-    first, second = machine(), machine()
+    first, second = fake.box(), fake.box()
     first.probe(lambda _text: None)
     with pytest.raises(ToolError, match=rf"'rack1': another kdyno .*process {os.getpid()}\)"):
         second.probe(lambda _text: None)
     second.close()
     first.close()
-    machine().probe(lambda _text: None)
+    fake.box().probe(lambda _text: None)
     assert fake.names("own", "undo") == ["own", "undo", "undo", "own", "undo"]
 
 
-def test_a_box_that_another_kdyno_has_taken_is_left_alone(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
-    box = machine()
+def test_a_box_that_another_kdyno_has_taken_is_left_alone(fake: FakeBox) -> None:
+    box = fake.box()
     fake.say(state=[[0, OWN]], load=[[3, "another kdyno has taken it: b rack1 1"]])
     box.probe(lambda _text: None)
     with pytest.raises(ToolError, match="'rack1': another kdyno has taken it: b rack1 1"):
-        box.open(Plan("new", Job((CASE,))))
+        box.open(PLAN)
     box.close()
     assert fake.names("load", "go", "undo") == ["undo", "load"]
 
 
-def test_a_watchdog_that_stops_at_a_kexec_is_noted(machine: Callable[..., Box]) -> None:
-    box = machine()
+def test_a_watchdog_that_stops_at_a_kexec_is_noted(fake: FakeBox) -> None:
+    box = fake.box()
     box._facts = {**FACTS, "watchdog_builtin": "yes"}
     (note,) = disturbing(box._facts)
     assert "watchdog.stop_on_reboot=0 on the box's own command line" in note
@@ -440,99 +379,78 @@ def test_a_watchdog_that_stops_at_a_kexec_is_noted(machine: Callable[..., Box]) 
     assert box.caveats() == (box_flag,)
 
 
-def test_a_kernel_of_an_earlier_run_is_left_first(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
+def test_a_kernel_of_an_earlier_run_is_left_first(fake: FakeBox) -> None:
     """kdyno was killed: its kernel runs there, and what it put there lies there."""
     fake.say(state=[[0, NEW], [0, BACK]])
-    box, notices = machine(), []
-    box.probe(notices.append)
+    notices: list[str] = []
+    fake.box().probe(notices.append)
     assert fake.names("go", "undo") == ["go reboot", "undo"]
     assert any("a kernel of an earlier run" in text for text in notices)
 
 
-REFUSED = {
-    "arch": ("aarch64", "kdyno boots x86_64"),
-    "systemd": ("", "does not run systemd"),
-    "kexec": ("", "install kexec-tools"),
-    "kexec_disabled": ("1", "kexec_load_disabled"),
-    "lockdown": ("integrity", "locked down .integrity.*Secure Boot"),
-    "watchdog": ("", r"\[box\] watchdog = false"),
-    "cpus": ("0", "cpus = 2, and it has 1"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("arch", "aarch64", "kdyno boots x86_64"),
+        ("systemd", "", "does not run systemd"),
+        ("kexec", "", "install kexec-tools"),
+        ("kexec_disabled", "1", "kexec_load_disabled"),
+        ("lockdown", "integrity", "locked down .integrity.*Secure Boot"),
+        ("watchdog", "", r"\[box\] watchdog = false"),
+        ("cpus", "0", "cpus = 2, and it has 1"),
+    ],
+)
 def test_a_box_that_cannot_is_refused_before_anything_is_done(
-    name: str, fake: FakeBox, machine: Callable[..., Box]
+    name: str, value: str, text: str, fake: FakeBox
 ) -> None:
-    value, text = REFUSED[name]
     fake.say(facts=facts(**{name: value}))
-    box = machine()
+    box = fake.box()
     with pytest.raises(ToolError, match=text):
         box.probe(lambda _text: None)
     box.close()
     assert not fake.names("own", "put", "load", "go", "undo")
 
 
-def test_the_cpus_of_every_variant_must_be_there(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
+def test_the_cpus_of_every_variant_must_be_there(fake: FakeBox) -> None:
     fake.say()
-    box = machine()
-    variants = {"new": Variant("new", "", cpus=8)}
-    box._setup = replace(box._setup, variants=variants)
     with pytest.raises(ToolError, match="'rack1': cpus = 8, and it has 4"):
-        box.probe(lambda _text: None)
+        fake.box(variants={"new": Variant("new", "", cpus=8)}).probe(lambda _text: None)
 
 
 def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:
-    fake.say(id=[GONE])
-    with Remote("rack1") as remote, pytest.raises(ToolError, match="`ssh rack1` must work"):
-        connect(remote)
-    fake.say(id=[[0, "1000"], [1, "sudo: a password is required"]])
-    with Remote("rack1") as remote, pytest.raises(ToolError, match="sudo: a password is required"):
-        connect(remote)
+    for answers, message in (
+        ([GONE], "`ssh rack1` must work"),
+        ([[0, "1000"], [1, "sudo: a password is required"]], "sudo: a password is required"),
+    ):
+        fake.say(id=answers)
+        with Remote("rack1") as remote, pytest.raises(ToolError, match=message):
+            examination.connect(remote)
 
 
-def test_too_little_space_and_another_kdyno(fake: FakeBox, machine: Callable[..., Box]) -> None:
-    fake.say(state=[[0, OWN]], facts=facts(free_kb="9000"))
-    box = machine()
-    with pytest.raises(ToolError, match="MB are free in /var/lib"):
-        box.probe(lambda _text: None)
-    box.close()
-    fake.say(facts=facts(), own=[[1, "another kdyno works there"]])
+def test_a_box_on_which_another_kdyno_works_is_refused(fake: FakeBox) -> None:
+    fake.say(state=[[0, OWN]], own=[[1, "another kdyno works there"]])
     with pytest.raises(ToolError, match="another kdyno works there"):
-        machine().probe(lambda _text: None)
+        fake.box().probe(lambda _text: None)
 
 
-def test_a_kernel_without_an_initramfs_needs_a_root_that_it_finds(
-    fake: FakeBox, machine: Callable[..., Box]
-) -> None:
-    box = machine()
-    shutil.rmtree(box._setup.images["new"].modules)
+def test_a_kernel_without_an_initramfs_needs_a_root_that_it_finds(fake: FakeBox) -> None:
+    box = fake.box()
+    shutil.rmtree(fake.image.modules)
     fake.say(state=[[0, OWN.replace("root=/dev/sda1", "root=UUID=1-2")]])
     with pytest.raises(ToolError, match=r"new has no modules .* root=UUID=1-2 is nothing that"):
         box.probe(lambda _text: None)
     box.close()
-    other = machine()
-    variants = {"new": Variant("new", "", cmdline="root=/dev/sda2")}
-    other._setup = replace(other._setup, variants=variants)
-    other.probe(lambda _text: None)
+    rooted = Variant("new", "", cmdline="root=/dev/sda2")
+    fake.box(variants={"new": rooted}).probe(lambda _text: None)
 
 
-def test_images_have_to_fit_together(
-    fake: FakeBox, machine: Callable[..., Box], tmp_path: Path
-) -> None:
-    box, variant = machine(), Variant("new", "")
-    image = box._setup.images["new"]
-    shutil.copytree(image.folder, tmp_path / "other")
-    other = replace(image, digest="e" * 32, folder=tmp_path / "other")
-    for each in (image, other):
+def test_images_have_to_fit_together(fake: FakeBox, tmp_path: Path) -> None:
+    shutil.copytree(fake.image.folder, tmp_path / "other")
+    other = replace(fake.image, digest="e" * 32, folder=tmp_path / "other")
+    images = {"new": fake.image, "other": other}
+    for each in images.values():
         os.truncate(each.vmlinuz, 100 << 20)
-    variants = {"new": variant, "other": replace(variant, name="other")}
-    images = {"new": image, "other": other}
-    box._setup = replace(box._setup, variants=variants, images=images)
+    box = fake.box(variants={name: Variant(name, "") for name in images}, images=images)
     fake.say(state=[[0, OWN]], facts=facts(free_kb=str(500 << 10)))
     with pytest.raises(ToolError, match=r"500 MB are free in /var/lib, and 656 .* for new, other"):
         box.probe(lambda _text: None)
@@ -542,14 +460,13 @@ def test_images_have_to_fit_together(
 def test_words_of_a_box_are_a_strangers() -> None:
     assert state_of("x\ny\n") is None
     assert state_of(OWN) is not None and state_of(OWN).own  # type: ignore[union-attr]
-    assert fields_of("a\tb\nno field\nc\t\x1b[2Jd\n" + "e\t" + "x" * 5000) == {
-        "a": "b",
-        "c": "[2Jd",
-    }
+    fields = examination.fields_of("a\tb\nno field\nc\t\x1b[2Jd\n" + "e\t" + "x" * 5000)
+    assert fields == {"a": "b", "c": "[2Jd"}
     assert cpus_of("0-3,6") == [0, 1, 2, 3, 6]
     assert cpus_of("0-999999,x,-3") == []
     assert len(cpus_of("0-9999")) == 4096
-    assert [*map(number_of, ("12", "x", "", "-1", "9" * 5000))] == [12, 0, 0, 0, 0]
+    texts = ("12", "x", "", "-1", "9" * 5000)
+    assert [*map(examination.number_of, texts)] == [12, 0, 0, 0, 0]
     assert disturbing({**FACTS, "pstore": "", "governor": "powersave", "smt": "on"}) == [
         "its firmware keeps no last words (pstore): a panic is called a reset",
         "governor powersave: [box] quiet = true sets performance",
@@ -563,41 +480,34 @@ def test_words_of_a_box_are_a_strangers() -> None:
 
 
 def test_what_a_reset_of_a_box_ends_in_is_noted() -> None:
+    def notes(**changed: str) -> list[str]:
+        return disturbing({**FACTS, **changed})
+
+    assert notes(default_kernel="/boot/efi/0f/6.1.0/linux") == []
+    assert notes(default_kernel="/EFI/Linux/debian-6.1.0+3.efi") == []
+    assert notes(default_kernel="/vmlinuz-linux", booted="/vmlinuz-linux") == []
     trust = "see that a reset ends in a kernel you trust"
     other = "its boot loader starts /vmlinuz-6.1.0-2 by default, and 6.1.0 runs"
-    for changed, notes in (
-        ({"default_kernel": "/boot/efi/0f/6.1.0/linux"}, []),
-        ({"default_kernel": "/EFI/Linux/debian-6.1.0+3.efi"}, []),
-        ({"default_kernel": "/vmlinuz-linux", "booted": "/vmlinuz-linux"}, []),
-        ({"default_kernel": "/vmlinuz-6.1.0-2"}, [f"{other}: {trust}"]),
-        (
-            {"default_kernel": ""},
-            [f"what its boot loader starts by default cannot be read: {trust}"],
-        ),
-        ({"package": "none"}, [f"its kernel 6.1.0 is of no package: {trust}"]),
-        (
-            {"services": "cron postgresql@15-main"},
-            [
-                "services run that a case may meet: cron postgre"
-                "sql@15-main. Stop those that it can spare"
-            ],
-        ),
-    ):
-        assert disturbing({**FACTS, **changed}) == notes
+    assert notes(default_kernel="/vmlinuz-6.1.0-2") == [f"{other}: {trust}"]
+    unread = "what its boot loader starts by default cannot be read"
+    assert notes(default_kernel="") == [f"{unread}: {trust}"]
+    assert notes(package="none") == [f"its kernel 6.1.0 is of no package: {trust}"]
+    assert notes(services="cron postgresql@15-main") == [
+        "services run that a case may meet: cron postgresql@15-main. Stop those that it can spare"
+    ]
 
 
-def test_what_a_box_lacks_is_refused_before_anything_is_built_or_booted(
-    fake: FakeBox, machine: Callable[..., Box], tmp_path: Path
-) -> None:
-    experiment = parse(PLAIN, "x.toml", tmp_path, vocabulary(load()))
-    examine = partial(KINDS["box"].examine, experiment, cache=tmp_path)
+def test_what_a_box_lacks_is_refused_before_anything_is_built_or_booted(fake: FakeBox) -> None:
+    cache = fake.folder
+    text = TEXT.format(a="", b="cpus = 3", more="")
+    experiment = parse(text, "x.toml", cache, vocabulary(load()))
+    examine = partial(KINDS["box"].examine, experiment, cache=cache)
     fake.say(state=[[0, OWN]], facts=facts(pmu=""))
     expected = r"'rack1': .* metric: cycles: its CPU, .* shows no hardware counters"
     with pytest.raises(ToolError, match=expected):
         examine(("cycles", "page-faults"))
     examine(("page-faults",))
-    box = machine()
-    box._setup = replace(box._setup, method=Method(counters=("cycles",)))
+    box = fake.box(method=Method(counters=("cycles",)))
     with pytest.raises(ToolError, match=expected):
         box.probe(lambda _text: None)
     with pytest.raises(ToolError, match="another kdyno of this machine has it"):
@@ -610,9 +520,9 @@ def test_what_a_box_lacks_is_refused_before_anything_is_built_or_booted(
     fake.say(state=[[0, NEW]])
     examine(("cycles",))
     fake.say(state=[[0, NEW], [0, BACK]], facts=[*facts(kexec_disabled="1"), *facts()])
-    machine().probe(lambda _text: None)
+    fake.box().probe(lambda _text: None)
     assert not fake.names("load")
-    KINDS["uml"].examine(experiment, ("cycles",), tmp_path)
+    KINDS["uml"].examine(experiment, ("cycles",), cache)
 
 
 def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:
@@ -625,24 +535,9 @@ def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:
     assert fake.log == [["other", odd], ["other", odd]]
 
 
-IGNORED = """
-name = "x"
-baseline = "a"
-[kernel]
-source = "debian:linux-source-7.3"
-[variant.a]
-scheduler = "fifo"
-[variant.b]
-programs = "32-bit"
-[machine]
-kind = "box"
-host = "rack1"
-memory = "2G"
-[layout]
-[[suite]]
-name = "unixbench"
-cases = ["pipe"]
-"""
+IGNORED = TEXT.format(
+    a='scheduler = "fifo"', b='programs = "32-bit"', more='memory = "2G"\n[layout]'
+)
 
 
 def test_keys_that_a_box_would_not_notice_are_refused() -> None:
@@ -666,7 +561,7 @@ def test_programs_of_a_box_are_not_looked_for_here(
 ) -> None:
     monkeypatch.setattr(bench, "guest_program", lambda *_: tmp_path / "guest")
     suites = load()
-    text = IGNORED.replace('name = "unixbench"\ncases = ["pipe"]', 'name = "fio"')
+    text = IGNORED.replace('name = "run"\ncases = ["a"]\ncommand = ["true"]', 'name = "fio"')
     text += '[[suite]]\nname = "run"\ncommand = "nosuchprogram"\n'
     experiment = parse(text, "x.toml", Path("/"), vocabulary(suites))
     monkeypatch.setitem(bench.ENVIRONMENT, "PATH", str(tmp_path))
@@ -676,10 +571,8 @@ def test_programs_of_a_box_are_not_looked_for_here(
         bench.check_cases(here, suites, tmp_path, Recipes({}, {}))
 
 
-def test_features_are_hidden_by_the_command_line_of_a_box(machine: Callable[..., Box]) -> None:
-    box = machine()
-    variants = {"new": Variant("new", "", cmdline="quiet", memcpy="plain")}
-    box._setup = replace(box._setup, variants=variants)
+def test_features_are_hidden_by_the_command_line_of_a_box(fake: FakeBox) -> None:
+    box = fake.box(variants={"new": Variant("new", "", cmdline="quiet", memcpy="plain")})
     assert box._cmdline("new", "t").split()[:2] == ["clearcpuid=fsrm,erms", "quiet"]
 
 
@@ -759,10 +652,8 @@ def test_a_box_is_asked_for_its_configuration_once(fake: FakeBox, tmp_path: Path
     assert (config, modules.split("\n")) == ("CONFIG_B=y\n", ["ext4 1 1", "", "ext4 1 1", ""])
 
 
-def test_boxes_take_blocks_in_turns(
-    fake: FakeBox, machine: Callable[..., Box], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    boxes = Boxes(replace(machine()._setup, hosts=("rack1", "rack2")))
+def test_boxes_take_blocks_in_turns(fake: FakeBox, monkeypatch: pytest.MonkeyPatch) -> None:
+    boxes = Boxes(fake.setup(hosts=("rack1", "rack2")))
     two = [*facts(machine_id="0" * 32), *facts(machine_id="1" * 32)]
     fake.say(state=[[0, OWN]], facts=two)
     boxes.probe(lambda _text: None)
@@ -778,8 +669,8 @@ def test_boxes_take_blocks_in_turns(
     assert json.loads((fake.folder / "plan").read_text())["state"] == [[0, BACK]]
 
 
-def test_two_names_of_one_box_are_refused(fake: FakeBox, machine: Callable[..., Box]) -> None:
-    boxes = Boxes(replace(machine()._setup, hosts=("rack1", "rack2")))
+def test_two_names_of_one_box_are_refused(fake: FakeBox) -> None:
+    boxes = Boxes(fake.setup(hosts=("rack1", "rack2")))
     fake.say(state=[[0, OWN]])
     with pytest.raises(ToolError, match="rack1 and rack2 are names of one and the same box"):
         boxes.probe(lambda _text: None)
