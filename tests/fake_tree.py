@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""A folder that looks like kernel source and is made in milliseconds, for tests."""
+"""A folder that looks like kernel source, made in milliseconds; packages, and who offers them."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+
+import pytest
+from toy_kernel import write_files
+
+from kdyno.kernels.sources import debian
 
 FILES = {
     "Makefile": (
@@ -25,10 +30,7 @@ FILES = {
 
 def make_tree(folder: Path, version: str = "7.3.4") -> Path:
     """The toy kernel in ``folder``: FILES, one executable, one link, one empty file."""
-    for name, text in FILES.items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+    write_files(folder, FILES)
     major, minor, patch = version.split(".")
     makefile = FILES["Makefile"].replace("= 7", f"= {major}").replace("= 3", f"= {minor}")
     (folder / "Makefile").write_text(makefile.replace("= 4", f"= {patch}").replace("-rc2", ""))
@@ -38,11 +40,10 @@ def make_tree(folder: Path, version: str = "7.3.4") -> Path:
     return folder
 
 
-def make_tar(tree: Path, target: Path, *options: str) -> Path:
+def make_tar(tree: Path, target: Path) -> Path:
     """``target`` holds ``tree`` under its own name; packed by what the name ends with."""
-    subprocess.run(
-        ["tar", "-C", str(tree.parent), "-caf", str(target), *options, tree.name], check=True
-    )
+    argv = ["tar", "-C", str(tree.parent), "-caf", str(target), tree.name]
+    subprocess.run(argv, check=True)
     return target
 
 
@@ -66,3 +67,61 @@ def make_repository(tree: Path) -> str:
     result = commit(tree, "toy")
     git(tree, "tag", "v7.3.4")
     return result
+
+
+def make_deb(root: Path, name: str, version: str) -> Path:
+    """A package of what lies in ``root``, beside it; packed by dpkg-deb."""
+    (root / "DEBIAN").mkdir()
+    (root / "DEBIAN/control").write_text(
+        f"Package: {name}\nVersion: {version}\nArchitecture: amd64\n"
+        "Maintainer: T <t@example.org>\nDescription: toy\n"
+    )
+    file = root.parent / f"{name}_{version}_amd64.deb"
+    argv = ["dpkg-deb", "--root-owner-group", "-Zgzip", "-b", str(root), str(file)]
+    subprocess.run(argv, check=True, capture_output=True)
+    return file
+
+
+class FakeApt:
+    """An archive's one suite: package → its versions, the newest first; each is the same file.
+
+    leads_to: the package of the kernel itself, on which linux-image-amd64 depends.
+    """
+
+    suites = "fake"
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        deb: Path,
+        packages: dict[str, list[str]],
+        leads_to: str = "",
+    ) -> None:
+        self.deb, self.packages, self.leads_to = deb, packages, leads_to
+        self.updates = 0
+        self.downloads: list[str] = []
+        monkeypatch.setattr(debian, "read_entries", lambda: [])
+        monkeypatch.setattr(debian, "groups", lambda _entries, _codename: [()])
+        monkeypatch.setattr(debian, "PrivateApt", lambda _home, _group: self)
+
+    def update(self, _progress: object) -> None:
+        self.updates += 1
+
+    def newest(self, package: str) -> str | None:
+        return next(iter(self.packages.get(package, [])), None)
+
+    def versions(self, package: str) -> list[str]:
+        return self.packages[package]
+
+    def depends(self, package: str, version: str) -> str:
+        own = f"initramfs-tools (>= 0.120) | linux-initramfs-tool, {self.leads_to} (= {version})"
+        return own if package == "linux-image-amd64" else "kmod, linux-base (>= 4.3~)"
+
+    def names(self, _start: str) -> list[str]:
+        return [*self.packages]
+
+    def download(self, package: str, version: str, into: Path, _progress: object) -> Path:
+        self.downloads.append(f"{package} {version}")
+        target = into / self.deb.name
+        target.write_bytes(self.deb.read_bytes())
+        return target

@@ -21,23 +21,18 @@ Requests per second:    7170.69 [#/sec] (mean)
 """
 
 
-@pytest.fixture
-def tools(tmp_path: Path) -> Path:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    return folder
-
-
 def tool(folder: Path, name: str, body: str) -> None:
     path = folder / name
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
 
 
-def script(name: str, tools: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def script(
+    name: str, folder: Path, *words: str, shell: str = "sh"
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", str(SCRIPTS / name), *words],
-        env={"PATH": f"{tools}:{os.defpath}:/usr/bin:/bin"},
+        [shell, str(SCRIPTS / name), *words],
+        env={"PATH": f"{folder}:{os.defpath}:/usr/bin:/bin"},
         capture_output=True,
         text=True,
         timeout=30,
@@ -45,42 +40,30 @@ def script(name: str, tools: Path, *words: str) -> subprocess.CompletedProcess[s
 
 
 def fio_output(side: str, error: int = 0) -> str:
-    def part(mine: bool) -> dict[str, object]:
-        lat = {"min": 1, "max": 12e9 if mine else 0, "mean": 2.5e6 if mine else 0}
-        bins = {"1000": 96, "2500000000": 3, "11000000000": 1}
-        return {
-            "io_bytes": 64 << 20 if mine else 0,
-            "runtime": 2000 if mine else 0,
-            "total_ios": 100 if mine else 0,
-            "clat_ns": {"max": 5, "mean": 5, **({"bins": bins} if mine else {})},
-            "lat_ns": lat,
-        }
-
-    job = {
-        "jobname": "tio",
-        "error": error,
-        "job options": {"name": "tio"},
-        "read": part(side == "read"),
-        "write": part(side == "write"),
-        "usr_cpu": 5.0,
-        "sys_cpu": 7.5,
-    }
+    idle = {"io_bytes": 0, "runtime": 0, "total_ios": 0, "clat_ns": {"max": 5, "mean": 5}}
+    idle |= {"lat_ns": {"min": 1, "max": 0, "mean": 0}}
+    bins = {"1000": 96, "2500000000": 3, "11000000000": 1}
+    busy = {"io_bytes": 64 << 20, "runtime": 2000, "total_ios": 100}
+    busy |= {"clat_ns": {"max": 5, "mean": 5, "bins": bins}}
+    busy |= {"lat_ns": {"min": 1, "max": 12e9, "mean": 2.5e6}}
+    job = {"jobname": "tio", "error": error, "job options": {"name": "tio"}}
+    job |= {"read": idle, "write": idle, side: busy, "usr_cpu": 5.0, "sys_cpu": 7.5}
     # fio's own way of writing JSON: one key a line, a blank before the colon.
     text = json.dumps({"fio version": "fio-3.33", "jobs": [job]}, indent=2)
     return text.replace('":', '" :')
 
 
-def fake_fio(tools: Path, message: str, log: Path) -> None:
-    (tools / "said").write_text(message)
-    tool(tools, "fio", f'echo "$*" >>{log}\ncat "{tools}/said"')
+def fake_fio(folder: Path, message: str) -> None:
+    (folder / "said").write_text(message)
+    tool(folder, "fio", f'echo "$*" >>{folder}/calls\ncat "{folder}/said"')
 
 
 @pytest.mark.parametrize("phase", ["write", "random_write", "read", "random_read"])
-def test_a_phase_of_tiobench(tools: Path, tmp_path: Path, phase: str) -> None:
+def test_a_phase_of_tiobench(tmp_path: Path, phase: str) -> None:
     side = "write" if "write" in phase else "read"
     log = tmp_path / "calls"
-    fake_fio(tools, fio_output(side), log)
-    done = script("tiobench.sh", tools, phase, str(tmp_path), "2", "1", "10")
+    fake_fio(tmp_path, fio_output(side))
+    done = script("tiobench.sh", tmp_path, phase, str(tmp_path), "2", "1", "10")
     assert done.returncode == 0, done.stderr
     figures = dict(line.split(": ") for line in done.stdout.splitlines())
     assert {key: float(value) for key, value in figures.items()} == {
@@ -104,7 +87,7 @@ def test_a_phase_of_tiobench(tools: Path, tmp_path: Path, phase: str) -> None:
     for number in (0, 1):
         (tmp_path / "tiobench" / f"file.{number}").write_bytes(bytes(1 << 20))
     log.unlink()
-    assert script("tiobench.sh", tools, phase, str(tmp_path), "2", "1", "10").returncode == 0
+    assert script("tiobench.sh", tmp_path, phase, str(tmp_path), "2", "1", "10").returncode == 0
     assert len(log.read_text().splitlines()) == 1
 
 
@@ -121,13 +104,15 @@ def test_a_phase_of_tiobench(tools: Path, tmp_path: Path, phase: str) -> None:
     ],
 )
 def test_what_tiobench_refuses(
-    tools: Path, tmp_path: Path, words: list[str], message: str | None, reason: str
+    tmp_path: Path, words: list[str], message: str | None, reason: str
 ) -> None:
     if message is None:
-        tool(tools, "fio", "echo 'fio: no space left'; exit 1")
+        tool(tmp_path, "fio", "echo 'fio: no space left'; exit 1")
     else:
-        fake_fio(tools, message, tmp_path / "calls")
-    done = script("tiobench.sh", tools, *(word.replace("{dir}", str(tmp_path)) for word in words))
+        fake_fio(tmp_path, message)
+    done = script(
+        "tiobench.sh", tmp_path, *(word.replace("{dir}", str(tmp_path)) for word in words)
+    )
     assert done.returncode != 0
     assert reason in done.stdout + done.stderr
     assert "mb_per_s" not in done.stdout
@@ -147,13 +132,11 @@ sh -c "$after > xbench.postrun.txt 2>&1"
 """
 
 
-def test_a_disk_item_is_timed_from_where_fio_begins_to_where_it_ends(
-    tools: Path, tmp_path: Path
-) -> None:
-    tool(tools, "fio", FIO_WITH_MOMENTS)
+def test_a_disk_item_is_timed_from_where_fio_begins_to_where_it_ends(tmp_path: Path) -> None:
+    tool(tmp_path, "fio", FIO_WITH_MOMENTS)
     folder = tmp_path / "disk"
     folder.mkdir()
-    done = script("disk.sh", tools, "randwrite", "256k", str(folder), "1048576")
+    done = script("disk.sh", tmp_path, "randwrite", "256k", str(folder), "1048576")
     assert done.returncode == 0, done.stderr
     begin, figure, end = done.stdout.splitlines()
     assert (begin, end) == ("kdyno: timed from here", "kdyno: timed to here")
@@ -161,36 +144,32 @@ def test_a_disk_item_is_timed_from_where_fio_begins_to_where_it_ends(
     request = (folder / "asked").read_text().split()
     assert {"--rw=randwrite", "--bs=256k", "--io_size=1048576", "--direct=1"} <= set(request)
     assert [path.name for path in folder.iterdir()] == ["asked"]
-    tool(tools, "fio", "echo 'fio: no space left' >&2; exit 1")
-    failed = script("disk.sh", tools, "write", "4k", str(folder), "4096")
+    tool(tmp_path, "fio", "echo 'fio: no space left' >&2; exit 1")
+    failed = script("disk.sh", tmp_path, "write", "4k", str(folder), "4096")
     assert (failed.returncode, failed.stderr) == (1, "fio: no space left\n")
 
 
-def test_a_make_of_equal_jobs_does_each_once_and_fails_with_make(
-    tools: Path, tmp_path: Path
-) -> None:
-    words = ["bash", str(SCRIPTS / "make-jobs.sh"), str(tmp_path), "3", "5", "10"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+def test_a_make_of_equal_jobs_does_each_once_and_fails_with_make(tmp_path: Path) -> None:
+    words = ("make-jobs.sh", tmp_path, str(tmp_path), "3", "5", "10")
+    done = script(*words, shell="bash")
     assert done.returncode == 0, done.stderr
     begin, *figures, end = (line.split(": ") for line in done.stdout.splitlines())
     assert [begin, end] == [["kdyno", "timed from here"], ["kdyno", "timed to here"]]
     assert [figure[0] for figure in figures] == ["real_s", "user_s", "sys_s", "cpu_percent"]
     assert not (tmp_path / "make-jobs").exists()
-    tool(tools, "make", f'cp "$3/Makefile" {tmp_path}/seen; echo "$*" >{tmp_path}/asked; exit 2')
-    path = {"PATH": f"{tools}:{os.defpath}:/usr/bin:/bin"}
-    failed = subprocess.run(words, env=path, capture_output=True, text=True, timeout=30)
+    tool(tmp_path, "make", f'cp "$3/Makefile" {tmp_path}/seen; echo "$*" >{tmp_path}/asked; exit 2')
+    failed = script(*words, shell="bash")
     assert failed.returncode == 2
     assert (tmp_path / "asked").read_text().endswith("-j3\n")
     lines = (tmp_path / "seen").read_text().splitlines()
-    assert [line for line in lines if line.startswith("all:")] == [
-        f"all: job{i}" for i in range(1, 6)
-    ]
+    goals = [line for line in lines if line.startswith("all:")]
+    assert goals == [f"all: job{i}" for i in range(1, 6)]
     assert "$$i -lt 10" in lines[-1]
 
 
-def fake_web(tools: Path, *, complete: int = 1000, failed: int = 0, other: int = 0) -> None:
+def fake_web(folder: Path, *, complete: int = 1000, failed: int = 0, other: int = 0) -> None:
     tool(
-        tools,
+        folder,
         "apache2",
         'log=$(sed -n "s/^ErrorLog //p" "$2")\n'
         'grep -q "^Listen 127.0.0.1:8123$" "$2" || exit 9\n'
@@ -198,16 +177,15 @@ def fake_web(tools: Path, *, complete: int = 1000, failed: int = 0, other: int =
         'echo "AH1: resuming normal operations" >"$log"\n'
         "sleep 20 & wait",
     )
-    table = AB_TABLE.format(complete=complete, failed=failed, other=other)
-    (tools / "table").write_text(table)
+    (folder / "table").write_text(AB_TABLE.format(complete=complete, failed=failed, other=other))
     quantiles = "".join(f"{i},{1 + i / 100:.3f}\n" for i in range(101))
-    (tools / "quantiles").write_text("Percentage served,Time in ms\n" + quantiles)
-    tool(tools, "ab", f'cp "{tools}/quantiles" "$7"\ncat "{tools}/table"')
+    (folder / "quantiles").write_text("Percentage served,Time in ms\n" + quantiles)
+    tool(folder, "ab", f'cp "{folder}/quantiles" "$7"\ncat "{folder}/table"')
 
 
-def test_the_web_test_gives_rate_and_request_times(tools: Path, tmp_path: Path) -> None:
-    fake_web(tools)
-    done = script("apachebench.sh", tools, str(tmp_path), "1000", "20", "8123")
+def test_the_web_test_gives_rate_and_request_times(tmp_path: Path) -> None:
+    fake_web(tmp_path)
+    done = script("apachebench.sh", tmp_path, str(tmp_path), "1000", "20", "8123")
     assert done.returncode == 0, done.stderr
     begin, end, *lines = done.stdout.splitlines()
     assert (begin, end) == ("kdyno: timed from here", "kdyno: timed to here")
@@ -229,13 +207,13 @@ def test_the_web_test_gives_rate_and_request_times(tools: Path, tmp_path: Path) 
     ],
 )
 def test_what_fails_the_web_test(
-    tools: Path, tmp_path: Path, change: dict[str, int] | None, reason: str
+    tmp_path: Path, change: dict[str, int] | None, reason: str
 ) -> None:
-    fake_web(tools, **(change or {}))
+    fake_web(tmp_path, **(change or {}))
     if change is None:
         taken = "(98)Address already in use: AH00072: make_sock"
-        tool(tools, "apache2", f"echo '{taken}' >&2; exit 1")
-    done = script("apachebench.sh", tools, str(tmp_path), "1000", "20", "8123")
+        tool(tmp_path, "apache2", f"echo '{taken}' >&2; exit 1")
+    done = script("apachebench.sh", tmp_path, str(tmp_path), "1000", "20", "8123")
     assert done.returncode != 0 and reason in done.stderr
     assert "requests_per_s" not in done.stdout
     assert not (tmp_path / "httpd").exists()

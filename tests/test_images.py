@@ -17,23 +17,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_tree import FakeApt, make_deb
 from needed import need
+from test_qemu import request, words
+from toy_kernel import write_files
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels import installed
 from kdyno.kernels.image import Image
-from kdyno.kernels.sources import debian
 from kdyno.machines.cpus import place
-from kdyno.machines.emulator import Emulator
 from kdyno.machines.machine import Method, Setup
-from kdyno.machines.qemu import Chance, Places, Qemu, QemuBoot, first_files
+from kdyno.machines.qemu import Chance, Qemu, first_files
 from kdyno.measure import builder
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
 from kdyno.report.page import options_section
-from kdyno.suites.job import Job
 
 VERSION = "6.1.0-50-amd64"
 CONFIG = (
@@ -57,31 +57,20 @@ def bzimage(content: bytes = ELF) -> bytes:
     return bytes(head) + b"\xcc" * 64 + payload + b"\0" * 32
 
 
-def kernel_files(root: Path, version: str = VERSION) -> Path:
-    for name, content in {
-        f"boot/vmlinuz-{version}": bzimage(),
-        f"boot/config-{version}": CONFIG.encode(),
-        f"lib/modules/{version}/kernel/drivers/virtio/virtio.ko": b"\0depends=\0",
-        f"lib/modules/{version}/modules.builtin": b"kernel/fs/ext4.ko\n",
-        f"lib/modules/{version}/modules.dep": b"what depmod made\n",
-        "usr/share/doc/x": b"no kernel",
-    }.items():
-        file = root / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    return root
+def kernel_files(root: Path) -> Path:
+    files = {
+        f"boot/vmlinuz-{VERSION}": bzimage(),
+        f"boot/config-{VERSION}": CONFIG,
+        f"lib/modules/{VERSION}/kernel/drivers/virtio/virtio.ko": b"\0depends=\0",
+        f"lib/modules/{VERSION}/modules.builtin": "kernel/fs/ext4.ko\n",
+        f"lib/modules/{VERSION}/modules.dep": "what depmod made\n",
+        "usr/share/doc/x": "no kernel",
+    }
+    return write_files(root, files)
 
 
-def packed(root: Path, name: str = f"linux-image-{VERSION}", version: str = "6.1.170-1") -> Path:
-    (root / "DEBIAN").mkdir(parents=True)
-    (root / "DEBIAN/control").write_text(
-        f"Package: {name}\nVersion: {version}\nArchitecture: amd64\n"
-        "Maintainer: T <t@example.org>\nDescription: toy\n"
-    )
-    file = root.parent / f"{name}_{version}_amd64.deb"
-    line = ["dpkg-deb", "--root-owner-group", "-Zgzip", "-b", str(root), str(file)]
-    subprocess.run(line, check=True, capture_output=True)
-    return file
+def packed(root: Path, version: str = "6.1.170-1") -> Path:
+    return make_deb(root, f"linux-image-{VERSION}", version)
 
 
 def fetched(image: str, cache: Path, *, refresh: bool = False) -> Image:
@@ -103,18 +92,13 @@ def test_of_a_package_kernel_config_and_modules_are_kept_and_recorded(tmp_path: 
     assert image.build["inputs"]["compiler"] == "gcc-12 (Debian 12.2.0-14) 12.2.0"
     assert image.build["source"] == f"deb:{file}"
     assert image.build["options"]["HZ"] == "250"
-    again = fetched(f"deb:{file}", tmp_path / "cache")
-    assert again == image
+    assert fetched(f"deb:{file}", tmp_path / "cache") == image
     # The same kernel, installed here, is the same image.
     home = kernel_files(tmp_path / "system")
-    request = installed.Request(
-        installed.parse(f"path:{home}/boot/vmlinuz-{VERSION}"), tmp_path / "cache", quiet
-    )
+    file = home / f"boot/vmlinuz-{VERSION}"
+    request = installed.Request(installed.parse(f"path:{file}"), tmp_path / "cache", quiet)
     own = installed._installed(
-        request,
-        lambda scratch: installed._of_system(
-            home / f"boot/vmlinuz-{VERSION}", scratch, home / "lib/modules"
-        ),
+        request, lambda scratch: installed._of_system(file, scratch, home / "lib/modules")
     )
     assert own.digest == image.digest
 
@@ -197,61 +181,26 @@ def test_a_package_that_is_cut_short_is_a_failure(tmp_path: Path) -> None:
         fetched(f"deb:{file}", tmp_path / "cache")
 
 
-class FakeApt:
-    """One suite: linux-image-amd64, which leads to the kernel's own package."""
-
-    suites = "fake"
-
-    def __init__(self, deb: Path, meta: str) -> None:
-        self.deb, self.meta = deb, meta
-        self.downloads: list[str] = []
-
-    def update(self, _progress: object) -> None:
-        pass
-
-    def newest(self, package: str) -> str | None:
-        return {"linux-image-amd64": "6.1.170-1", self.meta: "6.1.170-1"}.get(package)
-
-    def versions(self, _package: str) -> list[str]:
-        return ["6.1.170-1", "6.1.162-1"]
-
-    def depends(self, package: str, version: str) -> str:
-        own = f"initramfs-tools (>= 0.120) | linux-initramfs-tool, {self.meta} (= {version})"
-        return own if package == "linux-image-amd64" else "kmod, linux-base (>= 4.3~)"
-
-    def names(self, _start: str) -> list[str]:
-        return ["linux-image-amd64", "linux-image-cloud-amd64", "linux-image-amd64-dbg"]
-
-    def download(self, package: str, version: str, into: Path, _progress: object) -> Path:
-        self.downloads.append(f"{package} {version}")
-        target = into / self.deb.name
-        target.write_bytes(self.deb.read_bytes())
-        return target
-
-
 @pytest.mark.needs("dpkg-deb")
 def test_a_meta_package_leads_to_the_kernel_and_what_is_gone_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = f"linux-image-{VERSION}"
-    apt = FakeApt(packed(kernel_files(tmp_path / "package")), name)
-    monkeypatch.setattr(debian, "read_entries", lambda: [])
-    monkeypatch.setattr(debian, "groups", lambda _entries, _codename: [()])
-    monkeypatch.setattr(debian, "PrivateApt", lambda _home, _group: apt)
-    cache = tmp_path / "cache"
-    assert not installed.at_hand(installed.parse("debian:linux-image-amd64"), cache)
-    image = fetched("debian:linux-image-amd64", cache)
+    name, meta, cache = f"linux-image-{VERSION}", "debian:linux-image-amd64", tmp_path / "cache"
+    packages = {each: ["6.1.170-1", "6.1.162-1"] for each in (name, "linux-image-amd64")}
+    packages |= {"linux-image-cloud-amd64": [], "linux-image-amd64-dbg": []}
+    apt = FakeApt(monkeypatch, packed(kernel_files(tmp_path / "package")), packages, name)
+    assert not installed.at_hand(installed.parse(meta), cache)
+    image = fetched(meta, cache)
     assert image.build["package"] == f"{name} 6.1.170-1"
-    assert image.build["source"] == "debian:linux-image-amd64"
-    assert fetched("debian:linux-image-amd64", cache) == image
-    assert fetched("debian:linux-image-amd64", cache, refresh=True) == image
-    assert fetched("debian:linux-image-amd64=6.1.162-1", cache).digest == image.digest
+    assert image.build["source"] == meta
+    assert fetched(meta, cache) == image
+    assert fetched(meta, cache, refresh=True) == image
+    assert fetched(f"{meta}=6.1.162-1", cache).digest == image.digest
     assert apt.downloads == [f"{name} 6.1.170-1", f"{name} 6.1.162-1"]
-    assert installed.at_hand(installed.parse("debian:linux-image-amd64"), cache)
-    with pytest.raises(
-        UsageError, match=r"as 6\.1\.170-1, 6\.1\.162-1, not as 6\.1\.1-1.*deb:FILE"
-    ):
-        fetched("debian:linux-image-amd64=6.1.1-1", cache)
+    assert installed.at_hand(installed.parse(meta), cache)
+    absent = r"as 6\.1\.170-1, 6\.1\.162-1, not as 6\.1\.1-1.*deb:FILE"
+    with pytest.raises(UsageError, match=absent):
+        fetched(f"{meta}=6.1.1-1", cache)
     with pytest.raises(UsageError, match="Did you mean linux-image-amd64") as gone:
         fetched("debian:linux-image-amd46", cache)
     assert "-dbg" not in str(gone.value)
@@ -259,11 +208,8 @@ def test_a_meta_package_leads_to_the_kernel_and_what_is_gone_is_named(
 
 def with_modules(folder: Path, files: dict[str, bytes], builtin: str = "") -> Image:
     image = Image("digest", folder, "x86_64", 64, VERSION, {"source": "deb:x"}, installed=True)
-    for name, content in files.items():
-        file = image.modules / "kernel" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    (image.modules / "modules.builtin").write_text(builtin)
+    write_files(image.modules / "kernel", files)
+    write_files(folder, {f"modules/{VERSION}/modules.builtin": builtin, "config": CONFIG})
     return image
 
 
@@ -283,10 +229,8 @@ def test_modules_come_after_what_they_depend_on(tmp_path: Path) -> None:
         },
         "kernel/lib/crc16.ko\nkernel/drivers/char/virtio-console.ko\n",
     )
-    results = [
-        name for name, _ in installed.needed(image, ("virtio_pci", "virtio_console", "ext4"))
-    ]
-    assert results == [
+    modules = installed.needed(image, ("virtio_pci", "virtio_console", "ext4"))
+    assert [name for name, _ in modules] == [
         *("virtio", "virtio_ring", "virtio_pci"),
         *("jbd2", "mbcache", "crc32c_generic", "ext4"),
     ]
@@ -353,22 +297,12 @@ def test_symbols_are_read_as_kallsyms_packs_them(tmp_path: Path, new: bool) -> N
 def test_an_installed_kernel_gets_its_modules_and_a_pc(tmp_path: Path) -> None:
     files = first_files(b"init", b"{}", Chance.of(0), modules=(("a", b"A" * 5), ("b", b"BB")))
     assert files.index(b"modules/00.ko\0") < files.index(b"A" * 5) < files.index(b"modules/01.ko\0")
-    boot = QemuBoot(
-        emulator=Emulator("qemu", "7.2.0"),
-        way="count",
-        kernel=tmp_path,
-        program=tmp_path,
-        job=Job(),
-        placement=place(1),
-        sandboxed=True,
-        disk_bytes=1 << 20,
-        modules=lambda _names: (),
-    )
-    words = boot.qemu_words(Places(), 5)
-    assert "pc,acpi=off,hpet=off,smm=off,usb=off,vmport=off" in words
-    assert {"virtio-serial-pci,max_ports=1,ioeventfd=off"} <= set(words)
-    assert {"kdyno.installed=yes", "cryptomgr.notests=1", "nokaslr"} <= set(words[-1].split())
-    own = replace(boot, modules=None).qemu_words(Places(), 5)
+    boot = request(sandboxed=True, disk_bytes=1 << 20, modules=lambda _names: ())
+    line = words(boot)
+    assert "pc,acpi=off,hpet=off,smm=off,usb=off,vmport=off" in line
+    assert {"virtio-serial-pci,max_ports=1,ioeventfd=off"} <= set(line)
+    assert {"kdyno.installed=yes", "cryptomgr.notests=1", "nokaslr"} <= set(line[-1].split())
+    own = words(replace(boot, modules=None))
     assert "virtio-serial-device,max_ports=1" in own and "kdyno.installed=yes" not in own[-1]
 
 
@@ -397,14 +331,14 @@ def test_an_image_stands_where_a_source_does() -> None:
 def test_a_point_release_that_is_gone_is_refused_or_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skipping: bool
 ) -> None:
+    image = with_modules(tmp_path, {"x.ko": b""})
+
     def fetch(spec: installed.SourceSpec, *_more: object, **_words: object) -> Image:
         if spec.rest == "linux-image-gone":
             raise UsageError("the Debian archive has no package linux-image-gone")
-        return with_modules(tmp_path, {})
+        return image
 
     monkeypatch.setattr(installed, "fetch", fetch)
-    image = with_modules(tmp_path, {"x.ko": b""})
-    (image.folder / "config").write_text(CONFIG)
     experiment = parsed(
         f'[variant.a]\n{IMAGE}[variant.b]\nimage = "debian:linux-image-gone"\n',
         f"skip-unsupported = {str(skipping).lower()}\n",
@@ -423,7 +357,6 @@ def test_two_names_of_one_image_are_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cmdline: str, noted: bool
 ) -> None:
     image = with_modules(tmp_path, {"x.ko": b""})
-    (image.folder / "config").write_text(CONFIG)
     monkeypatch.setattr(installed, "fetch", lambda *_more, **_words: image)
     twins = parsed(f"[variant.a]\n{IMAGE}[variant.b]\n{IMAGE}{cmdline}")
     notes = builder.check(twins, tmp_path, quiet).notes
@@ -450,18 +383,8 @@ def test_the_page_shows_where_configurations_differ() -> None:
 def test_a_run_says_how_installed_kernels_were_started(tmp_path: Path) -> None:
     image = with_modules(tmp_path, {"x.ko": b""})
     image = replace(image, build={"source": "deb:x", "options": {"PVH": "y"}})
-    (image.folder / "config").write_text(CONFIG)
-    variant = Variant("a", "", image="deb:x", arch="x86_64")
-    setup = Setup(
-        {"a": variant},
-        {"a": image},
-        place(1),
-        1 << 28,
-        None,
-        1,
-        cache_root(),
-        Method("instructions"),
-    )
+    variants, method = {"a": Variant("a", "", image="deb:x", arch="x86_64")}, Method("instructions")
+    setup = Setup(variants, {"a": image}, place(1), 1 << 28, None, 1, cache_root(), method)
     _what, flag = Qemu(setup).caveats()
     assert flag.kind == "installed" and "nokaslr" in flag.text
     assert "cryptomgr.notests=1" in flag.text and "kdyno.installed" not in flag.text

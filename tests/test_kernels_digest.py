@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from toy_kernel import Toy, make_source, make_tree, variant
+from test_host_scripts import tool
+from toy_kernel import Toy, make_source, make_tree, variant, write_files
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment, Variant
@@ -106,12 +107,10 @@ def test_a_patch_that_takes_itself_back_is_no_change(toy: Toy) -> None:
 def test_the_compilers_version_has_its_part(
     toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = tmp_path / "gcc-9"
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     seen = []
     for version in ("9.4.0", "9.5.0"):
-        program.write_text(f"#!/bin/sh\necho 'gcc-9 (Toy) {version}'\necho more\n")
-        program.chmod(0o755)
+        tool(tmp_path, "gcc-9", f"echo 'gcc-9 (Toy) {version}'\necho more")
         compilers.identify.cache_clear()
         seen.append(digest(toy, variant(compiler="gcc-9")))
         assert compilers.identify("gcc-9").version == f"gcc-9 (Toy) {version}"
@@ -179,21 +178,13 @@ def clangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
 
     def tools(versions: Mapping[str, str]) -> Path:
         for name, version in versions.items():
-            program = tmp_path / name
-            program.write_text(f"#!/bin/sh\necho 'Toy clang version {version} (x)'\n")
-            program.chmod(0o755)
-        script = tmp_path / "tree" / "scripts" / "min-tool-version.sh"
-        script.parent.mkdir(parents=True)
-        script.write_text(WANTED)
-        return tmp_path / "tree"
+            tool(tmp_path, name, f"echo 'Toy clang version {version} (x)'")
+        return write_files(tmp_path / "tree", {"scripts/min-tool-version.sh": WANTED})
 
     monkeypatch.setattr(shutil, "which", only_ours)
     compilers.identify.cache_clear()
     yield tools
     compilers.identify.cache_clear()
-
-
-INSTALL = "On Debian: apt-get install --no-install-recommends clang-19"
 
 
 @pytest.mark.parametrize(
@@ -229,6 +220,6 @@ def test_a_clang_that_the_tree_takes_or_the_way_out(
                 compilers.for_tree(name, tree)
             assert str(refused.value) == (
                 f"compiler {name!r}: this kernel wants clang 17.0.1 or later; here: {expected}. "
-                + INSTALL
+                "On Debian: apt-get install --no-install-recommends clang-19"
             )
     assert compilers.missing_clang() == lack

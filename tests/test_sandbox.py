@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from test_host_scripts import tool
 
 from kdyno import sandbox
 from kdyno.command import capture, kill_session, require, started, stream
@@ -29,26 +30,18 @@ def asked_anew() -> Iterator[None]:
 
 
 def inside(box: Sandbox, script: str, *, pass_fds: tuple[int, ...] = ()) -> str:
-    done = subprocess.run(
-        box.argv(["sh", "-c", script]), capture_output=True, text=True, pass_fds=pass_fds
-    )
+    argv = box.argv(["sh", "-c", script])
+    done = subprocess.run(argv, capture_output=True, text=True, pass_fds=pass_fds)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 def test_the_command_line_says_what_is_shared() -> None:
-    box = Sandbox(
-        BUILD,
-        read_only=((Path("/a"), "/tmp/a/b"),),
-        writable=((Path("/b"), "/tmp/a/b/c"),),
-        chdir="/tmp/a/b",
-    )
+    reads, writes = ((Path("/a"), "/tmp/a/b"),), ((Path("/b"), "/tmp/a/b/c"),)
+    box = Sandbox(BUILD, read_only=reads, writable=writes, chdir="/tmp/a/b")
     line = box.argv(["make", "-j2"], dropping=False)
-    assert (
-        line[:2] == ["sh", "-c"]
-        and line[4] == "bwrap"
-        and {"--unshare-user", "--unshare-net"} < set(line)
-    )
+    assert line[:2] == ["sh", "-c"] and line[4] == "bwrap"
+    assert {"--unshare-user", "--unshare-net"} < set(line)
     assert line[line.index("--cap-drop") + 1] == "ALL" and "--cap-add" not in line
     assert "setpriv" not in line
     at = line.index("/tmp/a/b")
@@ -130,9 +123,7 @@ def test_without_bwrap(asked_anew: None, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_bwrap_that_does_not_work(
     asked_anew: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
 ) -> None:
-    program = tmp_path / "bwrap"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    tool(tmp_path, "bwrap", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert sandbox.unusable() == message
     with pytest.raises(ToolError, match="no sandbox: bwrap failed"):
@@ -181,19 +172,16 @@ def test_a_command_that_is_talked_to() -> None:
     with pytest.raises(ZeroDivisionError), started(["sleep", "60"]) as running:
         raise ZeroDivisionError
     assert running.process.returncode == -signal.SIGKILL
-    with (
-        pytest.raises(ToolError, match=r"cannot run kdyno-none: .*doctor"),
-        started(["kdyno-none"]),
-    ):
+    absent = pytest.raises(ToolError, match=r"cannot run kdyno-none: .*doctor")
+    with absent, started(["kdyno-none"]):
         raise AssertionError("it runs")
 
 
 def test_short_commands(tmp_path: Path) -> None:
     done = capture(["sh", "-c", "echo out; echo err >&2; pwd; exit 4"], cwd=tmp_path)
     assert (done.status, done.output) == (4, f"out\nerr\n{tmp_path}\n")
-    apart = capture(
-        ["sh", "-c", "cat; echo err >&2; echo $A"], stdin=b"in ", env={"A": "b"}, apart=True
-    )
+    script = "cat; echo err >&2; echo $A"
+    apart = capture(["sh", "-c", script], stdin=b"in ", env={"A": "b"}, apart=True)
     assert (apart.stdout, apart.complaint, apart.late) == (b"in b\n", "err\n", False)
     late = capture(["sh", "-c", "echo out; exec sleep 60"], limit_s=0.3)
     assert (late.status, late.output, late.late) == (-signal.SIGKILL, "out\n", True)

@@ -19,8 +19,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from fake_tree import make_repository, make_tar, make_tree
+from fake_tree import FakeApt, commit, git, make_deb, make_repository, make_tar, make_tree
 from needed import need
+from toy_kernel import write_files
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import SourceSpec, Tree, fetch, parse
@@ -121,21 +122,20 @@ def test_an_archive_without_a_top_folder(tmp_path: Path, tree: Path, cache: Path
 
 
 def test_git_takes_any_ref_and_only_what_is_committed(tree: Path, cache: Path) -> None:
-    commit = make_repository(tree)
+    head = make_repository(tree)
     (tree / "lib/sort.c").write_text("changed\n")
-    trees = [got(f"git:{tree}{ref}", cache) for ref in ("", "#main", "#v7.3.4", f"#{commit[:10]}")]
+    trees = [got(f"git:{tree}{ref}", cache) for ref in ("", "#main", "#v7.3.4", f"#{head[:10]}")]
     assert len({one.path for one in trees}) == 1
     assert "changed" not in (trees[0].path / "lib/sort.c").read_text()
-    argv = ["git", "-C", str(tree), "rev-parse", "HEAD^{tree}"]
-    assert trees[0].digest == subprocess.check_output(argv, text=True).strip()
+    assert trees[0].digest == git(tree, "rev-parse", "HEAD^{tree}")
     with pytest.raises(UsageError, match=r"no branch, tag or commit 'nowhere'\. .*: main, v7"):
         got(f"git:{tree}#nowhere", cache)
 
 
 @pytest.mark.parametrize("ref", ["main", "v7.3.4", "COMMIT", "main^{tree}~0", "HEAD"])
 def test_git_url(tree: Path, cache: Path, ref: str) -> None:
-    commit = make_repository(tree)
-    source = f"git:file://{tree}#{ref.replace('COMMIT', commit)}"
+    head = make_repository(tree)
+    source = f"git:file://{tree}#{ref.replace('COMMIT', head)}"
     if "tree" in ref:
         with pytest.raises(UsageError, match="the repository has no"):
             got(source, cache)
@@ -153,24 +153,18 @@ def test_git_url_moves_only_when_asked(tree: Path, cache: Path) -> None:
     source = f"git:file://{tree}#main"
     first = got(source, cache)
     (tree / "lib/sort.c").write_text("int sort;\n")
-    git = ["git", "-C", str(tree), "-c", "user.name=T", "-c", "user.email=t@example.org"]
-    subprocess.run([*git, "commit", "-qam", "two"], check=True)
+    commit(tree, "two")
     assert got(source, cache) == first
     second = got(source, cache, refresh=True)
     assert second.digest != first.digest and got(source, cache) == second
 
 
 def test_path_leaves_build_products_out(tree: Path, cache: Path) -> None:
-    def write(*names: str) -> None:
-        for name in names:
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            (tree / name).write_text(name)
-
     clean = got(f"path:{tree}", cache).digest
-    write("lib/sort.o", "vmlinux", ".config", "include/generated/a.h", "lib/.sort.o.cmd")
-    write("scripts/fixdep", "scripts/.fixdep.cmd")
+    products = ("lib/sort.o", "vmlinux", ".config", "include/generated/a.h", "lib/.sort.o.cmd")
+    write_files(tree, dict.fromkeys((*products, "scripts/fixdep", "scripts/.fixdep.cmd"), "x"))
     assert got(f"path:{tree}", cache).digest == clean
-    write("lib/new.c", "include/linux/config.h")
+    write_files(tree, {"lib/new.c": "x", "include/linux/config.h": "x"})
     names = got(f"path:{tree}", cache).manifest().keys()
     assert {"lib/new.c", "include/linux/config.h"} < names and "scripts/fixdep" not in names
 
@@ -213,20 +207,11 @@ class Site(SimpleHTTPRequestHandler):
     cut_after: int | None = None
     requests: list[str] = []  # noqa: RUF012 - one per test, set there
 
-    def do_GET(self) -> None:
-        self.requests.append(self.path)
-        file = Path(self.translate_path(self.path))
-        if not file.is_file():
-            self.send_error(404)
-            return
-        content = file.read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: self.cut_after if self.path.endswith(".xz") else None])
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        outputfile.write(source.read(self.cut_after if self.path.endswith(".xz") else None))
 
     def log_message(self, *_words: Any) -> None:
-        pass
+        self.requests.append(self.path)
 
 
 @pytest.fixture
@@ -357,16 +342,10 @@ def test_fetches_of_one_source_take_turns(tmp_path: Path, tree: Path, cache: Pat
     argv = [sys.executable, "-c", SLOW, source, str(cache)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(argv, **pipes) as first:  # type: ignore[call-overload]
-        for line in first.stdout:
-            if line.startswith("unpacking"):
-                break
+        next(line for line in first.stdout if line.startswith("unpacking"))
         with subprocess.Popen(argv, **pipes) as second:  # type: ignore[call-overload]
-            messages = []
-            for line in second.stdout:
-                messages.append(line)
-                if line.startswith("waiting"):
-                    break
-            assert f"another kdyno (process {first.pid}) is fetching tar-" in messages[-1]
+            waiting = next(line for line in second.stdout if line.startswith("waiting"))
+            assert f"another kdyno (process {first.pid}) is fetching tar-" in waiting
             first.stdin.write("\n" * 50)
             first.stdin.close()
             rest = second.stdout.read()
@@ -429,15 +408,10 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
     file = make_tar(tree, tmp_path / "x.tar.xz")
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=1000))
+    lack = r"no space left in .* \(1 kB free, about \d+ kB needed.*KDYNO_CACHE"
     for source in (f"tar:{file}", f"path:{tree}"):
-        with pytest.raises(
-            ToolError, match=r"no space left in .* \(1 kB free, about \d+ kB needed.*KDYNO_CACHE"
-        ):
+        with pytest.raises(ToolError, match=lack):
             got(source, cache)
-
-
-def limited_to_64_kib() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
 
 
 @pytest.mark.slow
@@ -447,9 +421,8 @@ def test_a_disk_that_fills_up(tmp_path: Path, tree: Path, cache: Path, kind: str
     (tree / "lib/large.c").write_bytes(b"/* large */\n" * 20_000)
     source = sources(tmp_path, tree)[kind]
     argv = [sys.executable, "-c", KILLED, source, str(cache), "0"]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, check=False, preexec_fn=limited_to_64_kib
-    )
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (64 << 10, 64 << 10))
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, preexec_fn=limit)
     assert "MB free, about 2,000 MB needed, or a quota or limit is reached)" in done.stderr
     assert not list((cache / "trees").iterdir())
     assert got(source, cache).version == "7.3.4"
@@ -511,69 +484,25 @@ def test_a_machine_without_a_debian_mirror_is_told_what_else_there_is() -> None:
         debian.groups(entries, "bookworm")
 
 
-class FakeApt:
-    """One suite with one package, whose .deb is packed by dpkg-deb."""
-
-    suites = "fake"
-
-    def __init__(self, deb: Path, version: str) -> None:
-        self.deb, self.version = deb, version
-        self.updates = 0
-
-    def update(self, _progress: object) -> None:
-        self.updates += 1
-
-    def newest(self, package: str) -> str | None:
-        return self.version if package == "linux-source-7.3" else None
-
-    def names(self, _start: str) -> list[str]:
-        return ["linux-source-7.3"]
-
-    def download(self, _package: str, _version: str, into: Path, _progress: object) -> Path:
-        target = into / self.deb.name
-        target.write_bytes(self.deb.read_bytes())
-        return target
-
-
-def make_deb(folder: Path) -> Path:
-    tree = make_tree(folder / "linux-source-7.3")
-    root = folder / "package"
+@pytest.mark.needs("dpkg-deb")
+def test_a_package_is_fetched_once(
+    tmp_path: Path, tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, name = tmp_path / "package", "linux-source-7.3"
     (root / "usr/src").mkdir(parents=True)
-    (root / "DEBIAN").mkdir()
-    (root / "DEBIAN/control").write_text(
-        "Package: linux-source-7.3\nVersion: 7.3.4-1\nArchitecture: all\n"
-        "Maintainer: T <t@example.org>\nDescription: toy\n"
-    )
-    make_tar(tree, root / "usr/src/linux-source-7.3.tar.xz")
-    deb = folder / "linux-source-7.3_7.3.4-1_all.deb"
-    subprocess.run(
-        ["dpkg-deb", "-Zgzip", "-b", str(root), str(deb)], check=True, capture_output=True
-    )
-    return deb
-
-
-def test_a_package_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    need("dpkg-deb")
-    fake = FakeApt(make_deb(tmp_path), "7.3.4-1")
-    monkeypatch.setattr(debian, "read_entries", lambda: [])
-    monkeypatch.setattr(debian, "groups", lambda _entries, _codename: [()])
-    monkeypatch.setattr(debian, "PrivateApt", lambda _home, _group: fake)
-    spec, cache = parse("debian:linux-source-7.3"), tmp_path / "cache"
-
-    def got(refresh: bool = False) -> object:
-        return fetch(spec, cache, lambda _text, _fraction: None, refresh=refresh)
-
-    first = got()
-    assert got() == first
-    assert fake.updates == 1
-    assert got(refresh=True) == first  # nothing newer
-    fake.version = "7.3.5-1"
-    assert got() == first
-    second = got(refresh=True)
+    make_tar(tree, root / f"usr/src/{name}.tar.xz")
+    packages = {name: ["7.3.4-1"]}
+    apt = FakeApt(monkeypatch, make_deb(root, name, "7.3.4-1"), packages)
+    first = got(f"debian:{name}", cache)
+    assert got(f"debian:{name}", cache) == first
+    assert apt.updates == 1
+    assert got(f"debian:{name}", cache, refresh=True) == first  # nothing newer
+    packages[name] = ["7.3.5-1"]
+    assert got(f"debian:{name}", cache) == first
+    second = got(f"debian:{name}", cache, refresh=True)
     assert second != first
-    assert got() == second
-    assert fake.updates == 3
-    with pytest.raises(
-        UsageError, match=r"no package linux-source-7\.2\. Did you mean linux-source-7\.3"
-    ):
-        fetch(parse("debian:linux-source-7.2"), cache, lambda _text, _fraction: None)
+    assert got(f"debian:{name}", cache) == second
+    assert apt.updates == 3
+    absent = r"no package linux-source-7\.2\. Did you mean linux-source-7\.3"
+    with pytest.raises(UsageError, match=absent):
+        got("debian:linux-source-7.2", cache)

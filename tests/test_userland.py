@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from needed import need
+from test_host_scripts import tool
 
 from kdyno import sandbox
 from kdyno.errors import ToolError, UsageError
@@ -43,7 +44,7 @@ userland = "debian:bookworm/i386"
 [[suite]]
 name = "xbench"
 """
-MADE = """#!/bin/sh
+MADE = """
 printf '%s\\n' "$@" >"$REQUESTED"
 for word; do case $word in *.tar) archive=$word ;; esac; done
 work=$(mktemp -d)
@@ -65,11 +66,9 @@ rm -r "$work"
 @pytest.fixture
 def requested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A mmdebstrap that makes two packages of nothing; where it writes its command line."""
-    program = tmp_path / "bin" / "mmdebstrap"
-    program.parent.mkdir()
-    program.write_text(MADE, encoding="utf-8")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    (tmp_path / "bin").mkdir()
+    tool(tmp_path / "bin", "mmdebstrap", MADE)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("REQUESTED", str(tmp_path / "requested"))
     entries = [debian.Entry("http://mirror.example/debian", "bookworm")]
     monkeypatch.setattr(debian, "read_entries", lambda: entries)
@@ -89,22 +88,19 @@ def test_cases_bring_their_packages() -> None:
 
 
 def test_programs_have_the_userlands_word_size() -> None:
-    experiment = parse(TEXT, "x.toml", Path("/"), vocabulary(SUITES))
-    bits = {variant.name: variant.program_bits for variant in experiment.variants}
-    assert bits == {"a": 32, "b": 32, "c": 64}
-    text = TEXT.replace("/i386", "/amd64")
-    assert {
-        variant.program_bits for variant in parse(text, "x", Path("/"), vocabulary(SUITES)).variants
-    } == {64}
+    def bits(text: str) -> list[int]:
+        experiment = parse(text, "x.toml", Path("/"), vocabulary(SUITES))
+        return [variant.program_bits for variant in experiment.variants]
+
+    assert bits(TEXT) == [32, 32, 64]
+    assert bits(TEXT.replace("/i386", "/amd64")) == [64, 64, 64]
 
 
 def test_it_is_made_once_of_the_release_alone(requested: Path, tmp_path: Path) -> None:
-    cases = [SUITES["xbench"].case("disk.random.read_4k")]
+    cases, cache = [SUITES["xbench"].case("disk.random.read_4k")], tmp_path / "cache"
 
     def image_of() -> tuple[str, Path]:
-        own = userland.userland(
-            "debian:trixie/i386", cases, tmp_path / "cache", lambda _step, _part: None
-        )
+        own = userland.userland("debian:trixie/i386", cases, cache, lambda _step, _part: None)
         return own.description, own.root
 
     description, root = image_of()
@@ -129,7 +125,7 @@ def test_it_is_made_once_of_the_release_alone(requested: Path, tmp_path: Path) -
 
 
 def test_a_mirror_that_fails_leaves_nothing(requested: Path, tmp_path: Path) -> None:
-    (tmp_path / "bin" / "mmdebstrap").write_text("#!/bin/sh\necho 'E: no such suite'\nexit 25\n")
+    tool(tmp_path / "bin", "mmdebstrap", "echo 'E: no such suite'; exit 25")
     with pytest.raises(ToolError, match=r"status 25(.|\n)*no such suite"):
         userland.userland("debian:none/i386", [], tmp_path / "cache", lambda _step, _part: None)
     assert not [path for path in (tmp_path / "cache/userlands").iterdir() if path.name[0] != "."]

@@ -31,13 +31,19 @@ OBJECTS = {"init/main.o", "lib/sort.o", "lib/string.o", "kernel/time.o", "arch/x
 """What a full build of the defaults compiles."""
 
 
-def make_source(folder: Path, changed: Mapping[str, str] | None = None) -> Path:
-    """The toy's source in ``folder``, with some files' text replaced or added."""
-    for name, text in {**FILES, **(changed or {})}.items():
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Path below the folder → content."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
     return folder
+
+
+def make_source(folder: Path, changed: Mapping[str, str] | None = None) -> Path:
+    """The toy's source in ``folder``, with some files' text replaced or added."""
+    return write_files(folder, {**FILES, **(changed or {})})
 
 
 def make_tree(cache: Path, source: Path) -> Tree:
@@ -47,16 +53,12 @@ def make_tree(cache: Path, source: Path) -> Tree:
 
 def diff(folder: Path, source: Path, changed: Mapping[str, str | None], name: str) -> Path:
     """A patch file ``folder/NAME.patch`` that gives the source these texts; None deletes."""
-    sides = (folder / f"{name}-work" / "a", folder / f"{name}-work" / "b")
-    for path, text in changed.items():
-        before = (source / path).read_text() if (source / path).exists() else None
-        for side, content in zip(sides, (before, text), strict=True):
-            (side / path).parent.mkdir(parents=True, exist_ok=True)
-            if content is not None:
-                (side / path).write_text(content)
-    output = subprocess.run(
-        ["diff", "-ruN", "a", "b"], cwd=sides[0].parent, capture_output=True, text=True, check=False
-    )
+    work = folder / f"{name}-work"
+    before = {path: (source / path).read_text() for path in changed if (source / path).exists()}
+    write_files(work / "a", before)
+    write_files(work / "b", {path: text for path, text in changed.items() if text is not None})
+    argv = ["diff", "-ruN", "a", "b"]
+    output = subprocess.run(argv, cwd=work, capture_output=True, text=True)
     assert output.returncode == 1, output.stderr
     patch = folder / f"{name}.patch"
     patch.write_text(output.stdout)
@@ -139,9 +141,3 @@ class Toy:
 def says(image: Image) -> str:
     """What the image prints when it runs."""
     return subprocess.run([image.kernel], capture_output=True, text=True, check=True).stdout.strip()
-
-
-def kept(image: Image) -> list[str]:
-    """Objects that the image's own record says were compiled, from its log."""
-    log = (image.folder / "build.log").read_text().splitlines()
-    return [line.split()[-1] for line in log if line.startswith(("  CC ", "  AS "))]
