@@ -12,9 +12,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kdyno.machines.guest import guest_digest
 from kdyno.paths import data_root
 
 ROOT = data_root()
@@ -26,18 +28,6 @@ from kdyno.cli.main import main
 execution.measuring = lambda *_words, **_more: nullcontext()
 raise SystemExit(main())
 """
-DIGEST = """
-from kdyno.machines.guest import guest_digest
-from kdyno.paths import data_root
-print(guest_digest(data_root() / "guest"))
-"""
-
-
-def recipes() -> tuple[str, str]:
-    """The two cases that CONTRIBUTING.md shows."""
-    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    native, program = re.findall(r"^```toml\n(.*?)^```", page, re.M | re.S)
-    return native, program
 
 
 @pytest.fixture
@@ -49,9 +39,10 @@ def tree(tmp_path: Path) -> Path:
     return copy
 
 
-def python(tree: Path, code: str, *words: object) -> str:
+def kdyno(tree: Path, *words: object) -> Any:
+    """What the copy prints as JSON."""
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, words)],
+        [sys.executable, "-c", KDYNO, *map(str, words), "--json", "-"],
         cwd=tree.parent,
         env={
             **os.environ,
@@ -63,7 +54,7 @@ def python(tree: Path, code: str, *words: object) -> str:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return json.loads(done.stdout)
 
 
 def add_benchmark(tree: Path, native: str) -> None:
@@ -99,15 +90,15 @@ def compile_guest(tree: Path, folder: Path) -> str:
 
 @pytest.mark.uml  # measures on this host: not beside the other tests
 def test_both_recipes_are_listed_and_measured(tree: Path, guest_build: Path) -> None:
-    native, program = recipes()
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    native, program = re.findall(r"^```toml\n(.*?)^```", page, re.M | re.S)
     add_benchmark(tree, native)
     add_program(tree, program)
-    folder = tree.parent / "cache" / "guest" / python(tree, DIGEST).strip()
+    folder = tree.parent / "cache" / "guest" / guest_digest(tree / "guest")
     shutil.copytree(guest_build, folder)
     assert "my-own" in compile_guest(tree, folder)
 
-    listed = json.loads(python(tree, KDYNO, "list", "cases", "--json", "-"))["cases"]
-    results = {each["case"]: each for each in listed}
+    results = {each["case"]: each for each in kdyno(tree, "list", "cases")["cases"]}
     assert results["unixbench/mine"]["unit"] == "adds/s"
     assert results["letters/messages"]["better"] == "lower"
 
@@ -117,8 +108,7 @@ def test_both_recipes_are_listed_and_measured(tree: Path, guest_build: Path) -> 
         '[[suite]]\nname = "unixbench"\ncases = ["mine"]\nseconds = 0.05\n'
         '[[suite]]\nname = "letters"\n'
     )
-    words = ("run", file, "--no-sandbox", "--max-boots", 1, "--json", "-")
-    verdict = json.loads(python(tree, KDYNO, *words))
+    verdict = kdyno(tree, "run", file, "--no-sandbox", "--max-boots", 1)
     values = {each["case"]: each["value"] for each in verdict["values"]}
     assert values["messages"] == 2.5
     assert values["mine"] > 1000

@@ -53,9 +53,8 @@ def test_files_that_variables_name_are_carried(tmp_path: Path) -> None:
         'Acquire "";\nAcquire::http "";\nAcquire::http::Proxy "http://p.example:3128";\n'
         'Acquire::Retries "3";\nAcquire::Languages "en";\nAPT::Architecture "amd64";\n'
     )
-    assert fresh.apt_options(dump) == (
-        'Acquire::http::Proxy "http://p.example:3128";\nAcquire::Retries "3";\n'
-    )
+    expected = 'Acquire::http::Proxy "http://p.example:3128";\nAcquire::Retries "3";\n'
+    assert fresh.apt_options(dump) == expected
 
 
 def test_it_is_asked_for_a_part(

@@ -321,10 +321,8 @@ def test_a_run_says_what_was_asked_and_of_which_work(
 @pytest.mark.slow
 def test_a_run_that_is_refused_the_machine_leaves_nothing(options: Options) -> None:
     refused = dataclasses.replace(options, wait=False)
-    with (
-        measuring("this test", wait=False),
-        pytest.raises(ToolError, match="leave out --no-wait to have the run of own wait"),
-    ):
+    refusal = pytest.raises(ToolError, match="leave out --no-wait to have the run of own wait")
+    with measuring("this test", wait=False), refusal:
         ran(refused)
     assert list_runs(options.runs) == ()
     assert ran(refused)[0].manifest().state == "finished"
@@ -418,13 +416,8 @@ def test_without_a_sandbox_the_guest_must_see_its_job(
     """Its own /dev or /run would lie over the folder, and it would say nothing."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(Path, "resolve", lambda self: hidden / self.relative_to("/"))
-    request = UmlBoot(
-        program=tmp_path / "guest",
-        kernel=tmp_path / "linux",
-        job=Job(),
-        placement=place(1),
-        sandboxed=False,
-    )
+    files = {"program": tmp_path / "guest", "kernel": tmp_path / "linux"}
+    request = UmlBoot(**files, job=Job(), placement=place(1), sandboxed=False)
     with pytest.raises(UsageError, match="such as /var/tmp") as refused:
         boot(request)
     assert str(refused.value).startswith(f"TMPDIR: {tmp_path}: a guest has a /{hidden[1:4]}")
@@ -455,10 +448,8 @@ def test_children_of_children_and_nobody_else() -> None:
 
 def test_an_orphan_is_ones_own_and_anothers_guest_is_not() -> None:
     with subprocess.Popen(GUEST, stdin=subprocess.PIPE) as other:
-        look = Path(__file__).parent
-        done = subprocess.run(
-            [sys.executable, "-c", LOOK, look, *GUEST], capture_output=True, text=True, timeout=60
-        )
+        argv = [sys.executable, "-c", LOOK, Path(__file__).parent, *GUEST]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
         assert other.poll() is None
         other.communicate(b"\n")
     assert done.stdout.split() == ["0", "True"], done.stderr

@@ -25,8 +25,6 @@ from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
 from kdyno.suites.catalogue import load
 
-needs_gcc = pytest.mark.needs("gcc")
-
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Toy:
@@ -128,7 +126,7 @@ def test_an_option_that_a_patch_adds_is_known(toy: Toy) -> None:
 
 
 @pytest.mark.slow
-@needs_gcc
+@pytest.mark.needs("gcc")
 def test_a_variant_that_does_not_configure_or_compile_fails_alone(toy: Toy) -> None:
     broken = toy.edit("broken", "lib/sort.c", "return steps;", "return stairs;")
     unconfigured = toy.edit("unconfigured", "scripts/settle.awk", "END {", "END { {")
@@ -143,9 +141,8 @@ def test_a_variant_that_does_not_configure_or_compile_fails_alone(toy: Toy) -> N
 
     def built(baseline: str, *names: str) -> Built:
         chosen = tuple(variants[name] for name in names)
-        recipes = Recipes(
-            {each.name: toy.recipe(each) for each in chosen}, {"simd": "skipped: no avx2"}
-        )
+        skipped = {"simd": "skipped: no avx2"}
+        recipes = Recipes({each.name: toy.recipe(each) for each in chosen}, skipped)
         experiment = Experiment("toy", "?", baseline, chosen, ())
         return build_all(experiment, recipes, toy.cache, notify=reports.append)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_run import asking, bench, boots_of, measured as in_memory, steady
+from fake_run import asking, bench, boots_of, measured, steady
 from toy_kernel import OBJECTS, Toy, says, variant
 
 from kdyno.errors import BuildError, UsageError
@@ -64,9 +64,8 @@ def test_an_order_depends_on_names_alone_and_padding_stays_small() -> None:
     assert leavings.reordered(SCRIPT, dict(reversed(SECTIONS.items())), 1) == first != second
     fewer = {path: names[:2] for path, names in SECTIONS.items() if path != "fs/open.o"}
     gone = {"(.text.do_open)", "(.text.do_close)", "(.text.pipe_poll)"}
-    assert order(leavings.reordered(SCRIPT, fewer, 1)) == [
-        each for each in order(first) if each not in gone
-    ]
+    rest = [each for each in order(first) if each not in gone]
+    assert order(leavings.reordered(SCRIPT, fewer, 1)) == rest
     scripts = [leavings.reordered(SCRIPT, SECTIONS, seed) for seed in range(1, 200)]
     assert len({tuple(order(script)) for script in scripts}) > 100
     steps = re.findall(r"\+ (\d+);", "".join(scripts))
@@ -86,12 +85,8 @@ def test_functions_of_an_object_stay_together_and_nothing_else_moves() -> None:
         assert script.index("*(.text.do_open)") < script.index("*(.text .text.[")
         drawn = r"(\. = \. \+ \d+;\n)?\*(\(\.text\.(pipe|do|wake)\w+\)|\S+\.o\(\S+\))\n"
         assert re.sub(drawn, "", script) == SCRIPT
-        begin = script.index("__sched_text_start")
-        assert (
-            begin
-            < script.index("*kernel/sched/core.o(.sched.text)")
-            < script.index("__sched_text_end")
-        )
+        begin, end = script.index("__sched_text_start"), script.index("__sched_text_end")
+        assert begin < script.index("*kernel/sched/core.o(.sched.text)") < end
 
 
 @pytest.fixture(name="toy")
@@ -119,12 +114,8 @@ def test_links_are_made_of_objects_that_were_compiled_once(
     assert len({frozenset(each) for each in results}) == 1
     assert {says(link) for link in image.links} == {says(image)}
     assert [linked.build["objects"] for linked in (image, *image.links)] == [5, 0, 0, 0]
-    assert [linked.build["inputs"].get("layout") for linked in (image, *image.links)] == [
-        None,
-        1,
-        2,
-        3,
-    ]
+    layouts = [linked.build["inputs"].get("layout") for linked in (image, *image.links)]
+    assert layouts == [None, 1, 2, 3]
     places = [image.links.index(image.link(block)) for block in range(5)]
     assert places == [0, 1, 2, 0, 1] and image.links[0].link(7) is image.links[0]
     # More links of what was built compile nothing.
@@ -143,22 +134,18 @@ def test_a_build_that_starts_from_the_objects_is_linked_as_ever(toy: Toy) -> Non
     assert trunks.choose(toy.cache, toy.recipe(request)).same_flags
     image = toy.build(request, links=1)
     assert toy.compiled == {"lib/sort.o"}
-    alone = build(
-        toy.recipe(request), toy.folder / "else", name="alone", links=1, from_scratch=True
-    )
+    recipe, cache = toy.recipe(request), toy.folder / "else"
+    alone = build(recipe, cache, name="alone", links=1, from_scratch=True)
     for one, other in ((image, alone), (image.links[0], alone.links[0])):
         assert one.kernel.read_bytes() == other.kernel.read_bytes()
 
 
 @pytest.mark.slow
 def test_kernels_have_their_common_code_in_one_order(toy: Toy) -> None:
-    added = toy.edit(
-        "added", "lib/sort.c", "int toy_sort", "int toy_a(void) { return 2; }\nint toy_sort"
-    )
-    kernels = [
-        toy.build(variant("x", patches=each, cflags=leavings.FLAG), links=4)
-        for each in ((), (added,))
-    ]
+    two = "int toy_a(void) { return 2; }\nint toy_sort"
+    added = toy.edit("added", "lib/sort.c", "int toy_sort", two)
+    requests = [variant("x", patches=each, cflags=leavings.FLAG) for each in ((), (added,))]
+    kernels = [toy.build(request, links=4) for request in requests]
     for own, other in zip(kernels[0].links, kernels[1].links, strict=True):
         ours, theirs = addresses(own), addresses(other)
         assert theirs.keys() - ours.keys() == {"toy_a"}
@@ -171,16 +158,12 @@ CASE = CaseInfo(suite="s", case="c", unit="ops/s", better="higher", scale=1.0)
 MANIFEST = asking([CASE])
 
 
-def measured(values: Floats, links: int) -> Samples:
-    """A run whose blocks have these log ratios, and boot the links by turns."""
+def pair_of(values: Floats, links: int) -> Pair:
+    """Of a run whose blocks have these log ratios, and boot the links by turns."""
     scores = {("s", "c", "stock"): dict.fromkeys(range(len(values)), 100.0)}
     scores["s", "c", "mine"] = {at: 100 * math.exp(value) for at, value in enumerate(values)}
     placed = {at: at % links + 1 for at in range(len(values))} if links else {}
-    return Samples(scores=scores, links=placed, blocks=len(values))
-
-
-def pair_of(values: Floats, links: int) -> Pair:
-    return Pair(measured(values, links), MANIFEST, CASE, "mine")
+    return Pair(Samples(scores=scores, links=placed, blocks=len(values)), MANIFEST, CASE, "mine")
 
 
 def values_of(rng: np.random.Generator, links: int, blocks: int, layout: float) -> Floats:
@@ -195,9 +178,8 @@ def test_an_interval_over_links_covers_whatever_the_share_of_layout(
     layout_sd: float, links: int, blocks: int
 ) -> None:
     rng = np.random.default_rng(links * 1000 + blocks)
-    effects = [
-        pair_of(values_of(rng, links, blocks, layout_sd), links).effect() for _ in range(600)
-    ]
+    draws = [values_of(rng, links, blocks, layout_sd) for _ in range(600)]
+    effects = [pair_of(values, links).effect() for values in draws]
     covered = [effect.ci[0] <= 1 <= effect.ci[1] for effect in effects if effect.ci]
     assert len(covered) == 600 and np.mean(covered) >= 0.93
 
@@ -216,9 +198,8 @@ def test_the_variance_is_shared_out_as_it_was_made() -> None:
     results = [pair_of(values_of(rng, 8, 32, 0.01), 8).links for _ in range(300)]
     spreads = [each for each in results if each is not None]
     assert np.mean([spread.layout**2 for spread in spreads]) ** 0.5 == pytest.approx(0.01, rel=0.06)
-    assert np.mean([(spread.boot or 0) ** 2 for spread in spreads]) ** 0.5 == pytest.approx(
-        0.004, rel=0.06
-    )
+    boot = np.mean([(spread.boot or 0) ** 2 for spread in spreads]) ** 0.5
+    assert boot == pytest.approx(0.004, rel=0.06)
     outside = [abs(rng.normal(0, 0.01)) > math.log1p(spread.one_link or 0) for spread in spreads]
     assert 0.01 < np.mean(outside) < 0.10
     whole = pair_of(values_of(rng, 8, 8, 0.01), 8).links
@@ -226,16 +207,14 @@ def test_the_variance_is_shared_out_as_it_was_made() -> None:
     assert pair_of(values_of(rng, 8, 8, 0.01), 0).links is None
 
 
-def judged(data: Samples) -> list[Judged]:
-    pair = Pair(data, MANIFEST, CASE, "mine")
+def judged(pair: Pair) -> list[Judged]:
     return judged_all([pair], [pair.claim()], MANIFEST)[0]
 
 
 def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
     values = np.tile([0.0, 0.001, -0.03, 0.002, -0.001, 0.0, 0.001, -0.002], 4)
     values = values + np.repeat([0.0005, -0.0005, 0.0002, -0.0002], 8)
-    data = measured(values, 8)
-    (row,) = judged(data)
+    (row,) = judged(pair_of(values, 8))
     judgement = row.judgement
     assert judgement.word == "inconclusive" and judgement.effect.n == 8
     flagged = flags.layouts([row])
@@ -249,15 +228,15 @@ def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
         "c: one of 8 links of mine is slower than the baseline's by 3 %, and all together are not: "
         "where its code lies does that, and not what it does"
     )
-    slow = measured(values - 0.05, 8)
-    assert [layout.kind for layout in flags.layouts(judged(slow))] == ["layouts"]
+    slow = judged(pair_of(values - 0.05, 8))
+    assert [layout.kind for layout in flags.layouts(slow)] == ["layouts"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["boots", "turns"])
 def test_blocks_go_round_over_the_links(tmp_path: Path, way: str) -> None:
     setup = bench(steady({"stock": 1.0, "mine": 1.03}), ("stock", "mine"), max_boots=14, layouts=6)
-    run, _ = in_memory(setup, tmp_path, way)
+    run, _ = measured(setup, tmp_path, way)
     booted = {(each.block, each.job.layout) for each in boots_of(run)}
     # From the one that the seed 7 says.
     assert sorted(booted) == [(block, (7 + block) % 6 + 1) for block in range(14)]
@@ -268,7 +247,7 @@ def test_blocks_go_round_over_the_links(tmp_path: Path, way: str) -> None:
     # No run ends before every link was booted.
     kinds = {"precision": 0.1, "min_boots": 2, "max_boots": 30}
     setup = bench(steady({"mine": 1.03}), ("stock", "mine"), layouts=9, **kinds)
-    run, why = in_memory(setup, tmp_path / "all", way)
+    run, why = measured(setup, tmp_path / "all", way)
     assert why == "precision reached"
     assert {boot.job.layout for boot in boots_of(run)} == set(range(1, 10))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import struct
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,7 +68,7 @@ def crc32c(data: bytes) -> int:
 
 
 def checksum(data: bytes) -> int:
-    total: int = sum(each[0] for each in struct.iter_unpack("<H", data))
+    total = sum(each[0] for each in struct.iter_unpack("<H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total
@@ -77,9 +76,8 @@ def checksum(data: bytes) -> int:
 
 def half_md4(name: bytes) -> int:
     """By the definition: three rounds of eight steps, the second word plus its start."""
-    word: tuple[int, ...] = struct.unpack("<8I", name)
+    word = struct.unpack("<8I", name)
     a, b, c, d = 0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476
-    rounds: tuple[tuple[Callable[[int, int, int], int], tuple[int, ...], tuple[int, ...], int], ...]
     rounds = (
         (lambda x, y, z: (x & y) | (~x & z), (0, 1, 2, 3, 4, 5, 6, 7), (3, 7, 11, 19), 0),
         (lambda x, y, z: (x & y) | (x & z) | (y & z), (1, 3, 5, 7, 0, 2, 4, 6), (3, 5, 9, 13),
