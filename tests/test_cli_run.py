@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -559,16 +560,22 @@ def test_where_runs_are_looked_for(
     assert path.name in kdyno("list", "runs", *words).out
 
 
+@pytest.mark.slow
 def test_no_colour_where_none_is_wanted(
     runs: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored(runs, verdict(FASTER))
-    assert "\x1b" not in kdyno("report", "last").out
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "")
-    assert "\x1b[1;32m" in kdyno("report", "last").out
-    monkeypatch.setenv("NO_COLOR", "1")
+    seen = {}
+    for no_color in ("", "1"):
+        leader, follower = pty.openpty()
+        monkeypatch.setenv("NO_COLOR", no_color)
+        command = [sys.executable, "-m", "kdyno", "report", "last"]
+        subprocess.run(command, stdout=follower, stderr=follower, timeout=30, check=True)
+        os.close(follower)
+        seen[no_color] = os.read(leader, 1 << 16)
+        os.close(leader)
+    assert b"\x1b[1;32m" in seen[""] and b"\x1b" not in seen["1"]
     assert "\x1b" not in kdyno("report", "last").out
 
 
