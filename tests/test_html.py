@@ -14,33 +14,36 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as xml
 
 import pytest
-from site_runs import evidence_of, measured
-from synthetic_run import HOSTILE, Shape, case, make
-from test_report_gate import level
-from test_report_golden import VERDICTS
+from golden.verdicts import build
+from site_runs import measured
+from synthetic_run import HOSTILE, Shape, case
+from test_report_gate import crossed, level
 
 from kdyno.report.charts.vega import COLOURS, filled, fitted
 from kdyno.report.evidence import Evidence
+from kdyno.report.exporters import exporter
 from kdyno.report.page import page as export_run, run_command
 from kdyno.report.show import grid as grids, html, terminal
 from kdyno.report.show.grid import Cell, Column, Grid, headed, of_rows
 from kdyno.report.show.html import Html, block, data, element
 from kdyno.report.show.terminal import Layout, Screen
-from kdyno.store.verdict import FactorEffect, FactorTable
 
+VERDICTS = build()
 VOID = {"meta", "input", "br", "hr", "rect", "path", "line"}
 
 
 class Page(HTMLParser):
-    """Elements with their attributes; fails where tags do not match."""
+    """Elements with their attributes, and texts; fails where tags do not match."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.open: list[str] = []
         self.texts: dict[str, str] = {}
+        self.lines: list[str] = []
         self.feed(text)
         self.close()
         assert self.open == []
@@ -50,9 +53,6 @@ class Page(HTMLParser):
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
     def handle_endtag(self, tag: str) -> None:
         if tag not in VOID:
             assert self.open.pop() == tag
@@ -60,6 +60,8 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         for name in set(self.open):
             self.texts[name] = self.texts.get(name, "") + data
+        if data.strip() and not {"script", "style", "svg"} & set(self.open):
+            self.lines.append(" ".join(data.split()))
 
     def all(self, tag: str, **wanted: str) -> list[dict[str, str | None]]:
         return [
@@ -95,48 +97,37 @@ def test_all_sections_with_data_and_no_others(page: str, demo: Evidence) -> None
 def test_one_row_one_dot_one_point_each(page: str, demo: Evidence) -> None:
     rows = re.findall(r'<table id="effects-table".*?</table>', page, re.S)[0]
     assert rows.count('<th scope="row"') == len(demo.verdict.effects) == 36
-    dots = re.findall(r'<path class="dots \w+" d="([^"]*)"', page)
-    pairs = sum(
-        len(demo.points[each.suite, each.case, variant])
+    points = [
+        point
         for each in demo.cases
         for other in demo.variants[1:]
         for variant in ("stock", other)
-    )
-    assert sum(path.count("M") for path in dots) == pairs
+        for point in demo.points[each.suite, each.case, variant]
+    ]
+    dots = re.findall(r'<path class="dots \w+" d="([^"]*)"', page)
+    assert sum(path.count("M") for path in dots) == len(points)
     rings = re.findall(r'<path class="ring" d="([^"]*)"', page)
-    disturbed = sum(
-        bool(point.boot.disturbed)
-        for one in demo.cases
-        for other in demo.variants[1:]
-        for variant in ("stock", other)
-        for point in demo.points[one.suite, one.case, variant]
-    )
+    disturbed = sum(bool(point.boot.disturbed) for point in points)
     assert sum(path.count("M") for path in rings) == disturbed > 0
 
 
 def test_every_chart_has_words(page: str) -> None:
     drawings = Page(page).all("svg")
     assert len(drawings) == 4 + 9 * 4
-    assert all(
-        drawing["role"] == "img" and len(drawing["aria-label"] or "") > 40 for drawing in drawings
-    )
+    for drawing in drawings:
+        assert drawing["role"] == "img" and len(drawing["aria-label"] or "") > 40
 
 
 def test_nothing_leaves_the_page(page: str) -> None:
     # Names of XML languages are no addresses.
-    rest = page.replace("http://www.w3.org/2000/svg", "").replace(
-        "http://www.w3.org/1999/xlink", ""
-    )
+    rest = re.sub(r"http://www\.w3\.org/(2000/svg|1999/xlink)", "", page)
     assert "http:" not in rest and "https:" not in rest and "//cdn" not in rest
     parsed = Page(page)
     assert not [name for name, _ in parsed.elements if name in ("link", "img", "iframe", "object")]
     assert [element for element in parsed.all("script") if "src" in element] == []
     assert all((element["href"] or "").startswith("#") for element in parsed.all("a"))
-    assert not [
-        element
-        for _, element in parsed.elements
-        if "style" in element or any(k[:2] == "on" for k in element)
-    ]
+    for _, attributes in parsed.elements:
+        assert "style" not in attributes and not any(key[:2] == "on" for key in attributes)
 
 
 def test_the_policy_names_the_style_and_the_script(page: str) -> None:
@@ -160,15 +151,13 @@ def test_the_samples_are_all_there(page: str, demo: Evidence) -> None:
     assert result["variants"] == list(demo.variants)
     assert len(result["boots"]) == 120 and len(result["scores"]) == 9
     for about, row in zip(result["cases"], result["scores"], strict=True):
-        for position, score in enumerate(row):
-            boot = demo.boots[position]
-            points = {
-                point.boot.position: point.score
-                for point in demo.points[about[0], about[1], boot.variant]
-            }
-            assert (score is None) == (position == 17)
-            if score is not None:
-                assert score == pytest.approx(points[position], rel=1e-8)
+        points = {
+            point.boot.position: pytest.approx(point.score, rel=1e-8)
+            for variant in demo.variants
+            for point in demo.points[about[0], about[1], variant]
+        }
+        assert points.keys() == {*range(120)} - {17}
+        assert row == [points.get(position) for position in range(120)]
 
 
 @pytest.mark.slow
@@ -181,13 +170,21 @@ def test_hostile_runs_stay_text(tmp_path: Path) -> None:
         question="".join(HOSTILE),
         experiment=HOSTILE[6],
     )
-    text = export_run(evidence_of(make(tmp_path, shape)))
+    evidence = measured(tmp_path, shape)
+    text = export_run(evidence)
     parsed = Page(text)
     assert len(parsed.all("script")) == 2 and parsed.all("img") == []
     assert text.count("<script") == text.count("</script>") == 2
     assert "<img" not in text and "<!-- comment" not in text and "<b>" not in parsed.texts["h1"]
     assert not any(character in text for character in "\u202e\u202c\x1b\x07\x00")
     assert embedded(text)["variants"][0] == HOSTILE[1]
+    lines = str(exporter("benchstat").export(evidence)).splitlines()
+    scores = [line for line in lines if line.startswith("Benchmark")]
+    assert len(scores) == 7 * 4 * len(HOSTILE)
+    assert {len(line.split()) for line in scores} == {4}
+    tests = xml.fromstring(exporter("junit").export(evidence)).findall("testsuite/testcase")
+    assert len(tests) == 3 * len(HOSTILE)
+    xml.fromstring(exporter("svg").export(evidence))
 
 
 @pytest.mark.slow
@@ -204,29 +201,23 @@ def test_a_hundred_cases_fit(tmp_path: Path) -> None:
         variants={"mine": 1.01},
         blocks=60,
     )
-    text = export_run(evidence_of(make(tmp_path, shape)))
+    text = export_run(measured(tmp_path, shape))
     assert len(text.encode()) < 3_000_000
     assert text.count('class="strip"') == 100
 
 
 @pytest.mark.slow
 def test_factors_become_lines_and_tables() -> None:
-    def row(kind: str, ratio: float, at: str | None = None) -> FactorEffect:
-        about = {"suite": "compile", "other": at and "jobs", "at": at}
-        interval = (ratio - 0.01, ratio + 0.01)
-        word = "faster" if ratio < 0.98 else "equivalent"
-        return level(word, kind, ratio=ratio, ci=interval, **about)
-
-    effects = (row("main", 0.7), row("conditional", 1.0, "1"), row("conditional", 0.55, "2"))
-    factors = FactorTable(
-        factors={"smp": ("off", "on"), "jobs": ("1", "2")},
-        effects=effects,
-        summary=("<smp> helps",),
+    rows = (
+        level("faster", ratio=0.7, ci=(0.69, 0.71)),
+        level("equivalent", "conditional", ratio=1.0, ci=(0.99, 1.01), other="jobs", at="1"),
+        level("faster", "conditional", ratio=0.55, ci=(0.54, 0.56), other="jobs", at="4"),
     )
+    factors = crossed(*rows).model_copy(update={"summary": ("<smp> helps",)})
     text = export_run(Evidence(VERDICTS["demo"].model_copy(update={"factors": factors})))
     assert Page(text).section_ids == ["verdicts", "effects", "factors"]
     assert "&lt;smp&gt; helps" in text
-    label = "whole: smp on, by jobs: 1 0.00 %, 2 −45.0 %"
+    label = "whole: smp on, by jobs: 1 0.00 %, 4 −45.0 %"
     assert len(Page(text).all("svg", **{"aria-label": label})) == 1
 
 
@@ -281,11 +272,8 @@ def test_a_chart_is_filled_by_name_and_its_labels_are_cut(tmp_path: Path) -> Non
     file = tmp_path / "x.json"
     file.write_text('{"title": "$title", "layer": [{"data": {"values": "$rows"}}], "n": 1}')
     rows = [{"name": "$title"}]
-    assert filled(file, title="<a>", rows=rows) == {
-        "title": "<a>",
-        "layer": [{"data": {"values": rows}}],
-        "n": 1,
-    }
+    expected = {"title": "<a>", "layer": [{"data": {"values": rows}}], "n": 1}
+    assert filled(file, title="<a>", rows=rows) == expected
     with pytest.raises(KeyError, match="rows"):
         filled(file, title="<a>")
 
@@ -349,27 +337,20 @@ def test_colour_only_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None
     assert "\x1b[1;32mfaster ≈\x1b[0m" in coloured and "\x1b[31mx" not in coloured
     ascii_only = terminal.text([GRID, "µ"], Screen(80, unicode=False))
     assert ascii_only.isascii() and ascii_only.endswith("u\n")
-
-    class Tty(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert terminal.screen_of(Tty()).colour
+    assert terminal.screen_of(stream).colour
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not terminal.screen_of(Tty()).colour
+    assert not terminal.screen_of(stream).colour
 
 
 def test_no_part_moves_the_cursor() -> None:
     evil = "a\x1b[2Jb\x07\u202ec\x9b1md\re"
     grid = of_rows((evil, "n"), ((evil, 1),), title=evil)
-    for each in (
-        terminal.text([evil, grid]),
-        grids.markdown(grid),
-        grids.csv(grid),
-        html.table(grid),
-    ):
+    text = terminal.text([evil, grid])
+    for each in (text, grids.markdown(grid), grids.csv(grid), html.table(grid)):
         assert each.replace("\n", "").isprintable()
 
 
@@ -384,12 +365,8 @@ def test_in_markdown() -> None:
 
 def test_in_html() -> None:
     result = html.table(GRID)
-    assert re.findall(r'<th[^>]*scope="col"[^>]*><button type="button">(\w+)', result) == [
-        "case",
-        "value",
-        "more",
-        "verdict",
-    ]
+    heads = re.findall(r'<th[^>]*scope="col"[^>]*><button type="button">(\w+)', result)
+    assert heads == ["case", "value", "more", "verdict"]
     assert '<td class="number" data-v="271828.09999999998">271828.1 k</td>' in result
     assert '<tr data-f-verdict="failed">' in result and "<b>" not in result.replace("&lt;b&gt;", "")
     assert '<span class="badge faster">' in result and "<small><bdi>exit 1</bdi></small>" in result

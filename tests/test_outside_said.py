@@ -10,14 +10,14 @@ import pytest
 from on_screen import text as on_screen
 from site_runs import evidence_of
 from synthetic_run import DEMO, make
-from test_profiles_shown import profile
+from test_profiles_shown import profile, profiled
 
 from kdyno import labs, sandbox
 from kdyno.judge.comparing import compare
 from kdyno.judge.flags import outside_sandbox
 from kdyno.labs.profile import tables
 from kdyno.labs.profile.boots import Profiler, noted
-from kdyno.labs.profile.record import OUTSIDE, Profile, stored_profiles, to_json
+from kdyno.labs.profile.record import OUTSIDE, Profile, stored_profiles
 from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporters
 from kdyno.report.show import terminal as screen
@@ -40,18 +40,13 @@ NOT_IN_TEXT = {"png", "parquet"}
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    program = make(tmp_path_factory.mktemp("outside") / "runs", replace(DEMO, blocks=6))
-    with write_run(program.path) as writer:
-        for name in ("stock", "mine"):
-            of = replace(profile(name, 1.0), notes=("no counters", OUTSIDE))
-            writer.save_file(f"{name}.json", to_json(of).encode(), "profile")
-    return program
+    outside = [replace(profile(name), notes=("no counters", OUTSIDE)) for name in ("stock", "mine")]
+    return profiled(tmp_path_factory.mktemp("outside") / "runs", *outside)
 
 
 @pytest.fixture(scope="module")
 def evidence(run: Run) -> Evidence:
     judged = run.verdict()
-    assert judged is not None
     with write_run(run.path) as writer:
         writer.save_verdict(judged.model_copy(update={"flags": (outside_sandbox(), *judged.flags)}))
         host = {**run.manifest().host, "sandbox": False}
@@ -92,15 +87,13 @@ def test_a_parquet_table_has_it_in_every_row(evidence: Evidence) -> None:
 
 def test_the_terminal_the_list_and_a_comparison_say_it(evidence: Evidence) -> None:
     assert "measured without the sandbox" in " ".join(on_screen(evidence.verdict, 80).split())
-    assert evidence.run is not None
     assert "without the sandbox" in summarize(evidence.run)[0].reason
     runs = evidence.run.path.parent
     other = make(runs, replace(DEMO, blocks=7))
     assert len(list_runs(runs)) == 2
-    texts = [
-        flag.text for flag in compare([evidence.run, other]).flags if flag.kind == "no-sandbox"
-    ]
-    assert len(texts) == 1 and texts[0].startswith(f"{evidence.run.name}: measured without")
+    flags = compare([evidence.run, other]).flags
+    (text,) = [flag.text for flag in flags if flag.kind == "no-sandbox"]
+    assert text.startswith(f"{evidence.run.name}: measured without")
 
 
 def test_a_profile_says_it_for_itself(run: Run) -> None:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What the chart of effects plots, and the tables of spread and load."""
+"""What the chart of effects plots, and the table of load."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from pathlib import Path
 
 import pytest
+from command_line import effect, verdict
 from hypothesis import given, strategies as st
 from site_runs import measured
 from synthetic_run import DEMO
@@ -16,8 +16,8 @@ from kdyno.report.charts.panels import effects_panel
 from kdyno.report.effects import limit
 from kdyno.report.evidence import Evidence
 from kdyno.report.groups import groups
-from kdyno.report.page import load_section, looks, spread_section
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.report.page import load_section, looks
+from kdyno.store.verdict import Interval
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +57,6 @@ def test_looks_take_any_text(text: str) -> None:
         assert runnable >= 0 and busy >= 0
 
 
-def test_spread_of_boots_and_of_rounds(tmp_path: Path, evidence: Evidence) -> None:
-    html = spread_section(evidence)
-    assert html is not None and "spread-table" in html and "turns-table" not in html
-    turns = dataclasses.replace(DEMO, rounds=40, blocks=8, variants={"mine": 1.03})
-    html = spread_section(measured(tmp_path, turns))
-    assert html is not None and "turns-table" in html
-
-
 @pytest.mark.parametrize(
     ("ratio", "ci", "line", "place", "words"),
     [
@@ -78,24 +70,13 @@ def test_spread_of_boots_and_of_rounds(tmp_path: Path, evidence: Evidence) -> No
     ],
 )
 def test_what_lies_beyond_the_axis_is_an_arrow_and_words(
-    ratio: float,
-    ci: tuple[float, float] | None,
-    line: tuple[float, float] | None,
-    place: tuple[str, float],
-    words: str,
+    ratio: float, ci: Interval, line: Interval, place: tuple[str, float], words: str
 ) -> None:
-    def one(case: str, ratio: float, ci: tuple[float, float] | None) -> Effect:
-        figures = {"unit": "loops/s", "better": "higher", "baseline_value": 1.0, "value": 1.0}
-        about = {"suite": "unixbench", "case": case, "variant": "mine", "ratio": ratio, "ci": ci}
-        return Effect.model_validate({**about, **figures, "blocks": 9, "verdict": "slower"})
-
-    others = [one(f"other{at}", 1.0, (0.98, 1.02)) for at in range(20)]
-    verdict = Verdict(
-        experiment="x", baseline="stock", boots={}, effects=(one("far", ratio, ci), *others)
-    )
-    (group,) = groups(verdict)
-    panel = effects_panel(verdict, group)
-    assert panel is not None and limit(verdict) == pytest.approx(0.1)
+    others = [effect(f"other{at}", "slower", 1.0, ci=(0.98, 1.02)) for at in range(20)]
+    judged = verdict(effect("far", "slower", ratio, ci=ci), *others)
+    (group,) = groups(judged)
+    panel = effects_panel(judged, group)
+    assert panel is not None and limit(judged) == pytest.approx(0.1)
     spec = panel.spec["vconcat"][0]
     (row,) = (row for row in spec["data"]["values"] if row["row"].endswith(" far"))
     assert (row["low"], row["high"]) == pytest.approx(line) if line else "low" not in row

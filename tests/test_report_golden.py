@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from golden.verdicts import build
 from held import held
 from on_screen import text
 from rich.cells import cell_len
+from test_html import Page
 
 from kdyno.cli.main import verbs
 from kdyno.report.evidence import Evidence
@@ -33,21 +33,17 @@ GOLDEN = Path(__file__).parent / "golden"
 VERDICTS: dict[str, Verdict] = build()
 
 
-def held_file(name: str, result: str) -> None:
-    held(GOLDEN / name, result)
-
-
 @pytest.mark.parametrize("name", VERDICTS)
 def test_terminal(name: str) -> None:
     pages = [f"----- {width}\n{text(VERDICTS[name], width)}" for width in (60, 80, 120)]
-    held_file(f"{name}.txt", "".join(pages))
+    held(GOLDEN / f"{name}.txt", "".join(pages))
 
 
 @pytest.mark.parametrize("name", ["demo", "lower-is-better", "failed", "hostile", "itself"])
 @pytest.mark.parametrize("kind", ["markdown", "csv", "json"])
 def test_exporters(name: str, kind: str) -> None:
     each = exporters()[kind]
-    held_file(f"{name}{each.suffix}", each.export(Evidence(VERDICTS[name])))
+    held(GOLDEN / f"{name}{each.suffix}", each.export(Evidence(VERDICTS[name])))
 
 
 @pytest.mark.parametrize("name", VERDICTS)
@@ -100,8 +96,7 @@ def test_the_json_reads_back(name: str) -> None:
 
 
 DATA = Path(__file__).parent / "data" / "runs"
-RECORDED = Path(__file__).parent / "golden" / "recorded"
-RUNS = ("turns", "factors", "counts", "tail")
+RECORDED = GOLDEN / "recorded"
 _NUMBER = re.compile(r"(?<=[\s\[])-?\d+\.\d+(?:e[-+]\d+)?(?=[\s,\]])")
 FORMATS = ("markdown", "csv", "json", "junit", "benchstat")
 
@@ -117,13 +112,11 @@ class Recorded:
         held(RECORDED / f"{self.name}.{kind}", text)
 
 
-@pytest.fixture(params=RUNS)
+@pytest.fixture(params=["turns", "factors", "counts", "tail"])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Recorded:
-    recorded = tmp_path / "recorded"
-    recorded.mkdir()
     # Debian 12's own Python, 3.11.2, has no filters for tarfile yet.
-    subprocess.run(["tar", "-C", recorded, "-xf", DATA / f"{request.param}.tar.xz"], check=True)
-    (folder,) = recorded.iterdir()
+    subprocess.run(["tar", "-C", tmp_path, "-xf", DATA / f"{request.param}.tar.xz"], check=True)
+    (folder,) = tmp_path.iterdir()
     return Recorded(request.param, folder)
 
 
@@ -150,32 +143,12 @@ def test_judged_again(kdyno: Kdyno, run: Recorded) -> None:
     run.held("judge", result.out)
 
 
-class Words(HTMLParser):
-    """The text of a page, a line for each element that has any; scripts and styles left out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-        self._silent = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._silent += tag in ("script", "style", "svg")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._silent -= tag in ("script", "style", "svg")
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent and data.strip():
-            self.lines.append(" ".join(data.split()))
-
-
 @pytest.mark.slow
 def test_page(kdyno: Kdyno, run: Recorded, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert kdyno("report", run.folder, "-o", page).status == 0
-    words = Words()
-    words.feed(page.read_text("utf-8"))
-    run.held("page", "\n".join(words.lines) + "\n")
+    words = Page(page.read_text("utf-8")).lines
+    run.held("page", "\n".join(words) + "\n")
 
 
 def test_help(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:

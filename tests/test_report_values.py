@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
@@ -89,22 +88,19 @@ def test_what_a_variant_that_failed_gave_before_is_not_called_no_figure() -> Non
 
 
 def test_factors_in_junit_follow_the_gate() -> None:
-    def row(word: str, factor: str = "smp", kind: str = "main", at: str | None = None) -> object:
-        return level(word, kind, factor, suite="s", case="c", other=at and "jobs", at=at)
-
     rows = (
-        row("slower"),
-        row("slower", kind="conditional", at="4"),
-        row("slower", kind="interaction", at="4"),
-        row("inconclusive"),
-        row("slower", "jobs"),
-        row("faster"),
+        level("slower"),
+        level("slower", "conditional", other="jobs", at="4"),
+        level("slower", "interaction", other="jobs", at="4"),
+        level("inconclusive"),
+        level("slower", factor="jobs"),
+        level("faster"),
     )
     judged = verdict(effect("c", "faster", 1.1), factors=crossed(*rows))
     root = xml.fromstring(exporters.junit(judged))
     suite = next(each for each in root if each.get("name") == "factors")
     assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["4", "2", "1"]
-    assert suite[1].get("name") == "smp on at jobs 4 in s/c"
+    assert suite[1].get("name") == "smp on at jobs 4 in kernel-compile/whole"
     assert (root.get("tests"), root.get("failures")) == ("5", "2")
 
 
@@ -127,46 +123,30 @@ def test_a_long_summary_says_what_changed_and_folds_the_rest() -> None:
 
 DRIFTED = one("pipe", 0.996, "slower", baseline_value=37.5, value=38.61, equivalent_too=True)
 """The medians by themselves are 2.96 % apart: the baseline's boots met another machine."""
-WHOLE = Verdict(
-    experiment="x", baseline="stock", boots={"stock": 20, "mine": 20}, effects=(DRIFTED,)
-)
-PLACES = ("terminal", "html", "markdown", "csv", "junit", "json")
+WHOLE = verdict(DRIFTED, answer="")
 
 
-@cache
-def rendered(place: str) -> str:
-    if place == "terminal":
-        return text(WHOLE, 160)
-    return str(exporters.exporters()[place].export(Evidence(WHOLE)))
-
-
-def test_old_columns_stay_and_the_new_one_stands_beside_them() -> None:
-    head, row = (line.split(",") for line in rendered("csv").splitlines())
-    result = dict(zip(head, row, strict=True))
-    assert (result["baseline_value"], result["value"]) == ("37.5", "38.61")
-    assert float(result["paired_value"]) == pytest.approx(37.35)
-    (effect,) = json.loads(rendered("json"))["effects"]
-    assert (effect["baseline_value"], effect["value"]) == (37.5, 38.61)
-    assert effect["paired_value"] == pytest.approx(37.35)
-    assert Verdict.from_json(rendered("json")) == WHOLE
+def test_a_score_is_the_paired_value_or_else_the_median() -> None:
+    """CSV and JSON have both: golden/recorded/tail.*"""
     assert values_of(WHOLE)["mine"]["u", "pipe"] == pytest.approx(37.35)
     lone = DRIFTED.model_copy(update={"ratio": None})
-    assert lone.paired_value is None and "38.61" in text(
-        WHOLE.model_copy(update={"effects": (lone,)}), 160
-    )
+    assert lone.paired_value is None and "38.61" in text(verdict(lone), 160)
 
 
 def test_counts_more_or_less_are_those_of_the_effect() -> None:
     unit = {"unit": "instructions/operation", "better": "lower"}
     row = one("pipe", 1.01, "slower", baseline_value=1000.0, value=1200.0, **unit)
-    assert "+10.000" in text(WHOLE.model_copy(update={"effects": (row,)}), 160)
+    assert "+10.000" in text(verdict(row), 160)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", ["terminal", "html", "markdown", "csv", "junit", "json"])
 def test_a_real_difference_that_is_too_small_keeps_its_word(place: str) -> None:
     """``slower``, with its mark: nowhere equivalent, nowhere a failure. The value is the baseline's
     times the effect, where there is no column of its own for that."""
-    content = rendered(place)
+    if place == "terminal":
+        content = text(WHOLE, 160)
+    else:
+        content = str(exporters.exporter(place).export(Evidence(WHOLE)))
     if place not in ("csv", "json"):
         assert "37.5" in content and "37.35" in content and "38.6" not in content
     if place == "html":
@@ -183,10 +163,9 @@ def test_a_real_difference_that_is_too_small_keeps_its_word(place: str) -> None:
 
 def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
     run = make(tmp_path, replace(DEMO, blocks=6))
-    whole = evidence_of(run)
+    assert builds_section(evidence_of(run)) is not None
     shutil.rmtree(run.path / "images")
-    evidence = evidence_of(run)
-    assert builds_section(whole) is not None and builds_section(evidence) is None
+    assert builds_section(evidence_of(run)) is None
 
 
 def test_help_names_every_format(kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> None:

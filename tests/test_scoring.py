@@ -10,7 +10,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from command_line import EXPERIMENT, Kdyno, experiment_file
+from command_line import EXPERIMENT, Kdyno, experiment_file, verdict
 from hypothesis import given, strategies as st
 from synthetic_run import record
 
@@ -18,7 +18,7 @@ from kdyno.report.evidence import Evidence
 from kdyno.report.page import scores_section
 from kdyno.report.scores import ScoreTable, passes, tables, text, values_of
 from kdyno.store.boot import Sample
-from kdyno.store.verdict import CaseValue, Effect, Verdict
+from kdyno.store.verdict import Effect
 from kdyno.suites.catalogue import load
 from kdyno.suites.score import score_of
 
@@ -38,10 +38,6 @@ def effect(suite: str, name: str, before: float, factor: float | None) -> Effect
         baseline_value=before, value=None if factor is None else factor * before, ratio=factor,
         ci=None, blocks=3, verdict="failed" if factor is None else "inconclusive",
     )  # fmt: skip
-
-
-def verdict(*effects: Effect) -> Verdict:
-    return Verdict(experiment="tiny", baseline="stock", boots={}, effects=effects)
 
 
 def tables_of(*effects: Effect) -> tuple[ScoreTable, ...]:
@@ -162,12 +158,7 @@ def test_a_whole_index_is_a_line_below_the_table(kdyno: Kdyno, tmp_path: Path) -
     about = {"suite": "unixbench", "unit": "u", "better": "higher", "ci": None, "repetitions": 5}
     values = [{**about, "case": name, "value": 3 * base} for name, base in UNIXBENCH.items()]
     assert "index" not in kdyno("report", "last").out
-    judged = Verdict(
-        experiment="tiny",
-        baseline="host",
-        boots={},
-        values=tuple(map(CaseValue.model_validate, values)),
-    )
+    judged = verdict(baseline="host", values=values)
     (path / "verdict.json").write_text(judged.to_json())
     assert kdyno("report", "last").out.endswith("\nunixbench index: host 30.0\n")
 
