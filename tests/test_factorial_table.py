@@ -124,15 +124,15 @@ def planted(blocks: int = 16, lost: tuple[str, ...] = ()) -> tuple[Samples, Mani
     return Samples(scores=scores, boots=boots, blocks=blocks), manifest
 
 
-def factor_table(
-    data: Samples, manifest: Manifest, beside: Sequence[Pair] = ()
-) -> FactorTable | None:
-    return family_of(data, manifest, {}, beside)[2]
+def factor_table(data: Samples, manifest: Manifest, beside: Sequence[Pair] = ()) -> FactorTable:
+    table = family_of(data, manifest, {}, beside)[2]
+    assert table is not None
+    return table
 
 
 def test_the_table_says_what_was_planted() -> None:
     table = factor_table(*planted())
-    assert table is not None and table.missing == table.summary == ()
+    assert table.missing == table.summary == ()
     assert table.factors == {"smp": ("off", "on"), "preempt": ("none", "full"), "jobs": JOBS}
     assert tables.summary_of_factors(table, 0.01) == (
         "build/whole: smp on: −47.0 % time at jobs ≥ 2, nothing at jobs 1",
@@ -150,9 +150,8 @@ def test_the_table_says_what_was_planted() -> None:
 
 def test_six_blocks_are_enough_for_a_table() -> None:
     for blocks, decided in ((5, False), (6, True)):
-        table = factor_table(*planted(blocks))
-        assert table is not None
-        assert any(effect.ci is not None for effect in table.effects) == decided
+        effects = factor_table(*planted(blocks)).effects
+        assert any(effect.ci is not None for effect in effects) == decided
 
 
 def test_table_and_effects_are_one_family() -> None:
@@ -164,7 +163,6 @@ def test_table_and_effects_are_one_family() -> None:
         data.scores[*case.key, name] = dict(enumerate(own.tolist()))
     beside = [Pair(data, manifest, case, "other") for case in cases]
     among = factor_table(data, manifest, beside)
-    assert alone is not None and among is not None
     widths = [
         [effect.ci[1] / effect.ci[0] for effect in table.effects if effect.ci]
         for table in (alone, among)
@@ -184,13 +182,12 @@ def test_what_is_said_of_several_cases_is_said_once() -> None:
     }
     both = dataclasses.replace(data, scores={**data.scores, **scores})
     table = factor_table(both, manifest.model_copy(update={"cases": (*manifest.cases, *twins)}))
-    assert table is not None
-    assert tables.summary_of_factors(table, 0.01)[0] == "build: smp on: undecided, in whole and lib"
+    (first, *_) = tables.summary_of_factors(table, 0.01)
+    assert first == "build: smp on: undecided, in whole and lib"
 
 
 def test_a_lost_cell_is_named() -> None:
     table = factor_table(*planted(lost=("on+full",)))
-    assert table is not None
     assert len(table.missing) == 3
     assert table.missing[0].startswith(
         "the cell smp=on, preempt=full, jobs=1 is missing (no score)"
@@ -203,7 +200,8 @@ def test_one_factor_alone_has_no_table() -> None:
     data, manifest = planted()
     cases = tuple(case.model_copy(update={"levels": {}, "of": ""}) for case in manifest.cases[:1])
     levels = {name: {"smp": variant.levels["smp"]} for name, variant in manifest.variants.items()}
-    assert factor_table(data, asking(cases, manifest.baseline, manifest.others, levels)) is None
+    one = asking(cases, manifest.baseline, manifest.others, levels)
+    assert family_of(data, one, {})[2] is None
 
 
 # Contrasts of crossed factors: planted effects come back, missing cells are no effects.

@@ -170,8 +170,7 @@ def test_a_judgement_as_an_exit_status(kdyno: Kdyno, run: Run, gate: str, status
 def test_slower_is_ten_whichever_run_it_is_in(kdyno: Kdyno, runs: Path) -> None:
     shape = dataclasses.replace(SMALL, cases=(case(0),), variants={"mine": 0.9})
     names = [make(runs, each).name for each in (shape, SMALL)]
-    assert kdyno("judge", *names, "--fail-on", "slower").status == 10
-    assert kdyno("judge", *names[1:], "--fail-on", "slower:case-0").status == 0
+    assert kdyno("judge", *names, "--fail-on", "slower:case-0").status == 10
 
 
 def test_what_cannot_be_judged(kdyno: Kdyno, runs: Path, run: Run) -> None:
@@ -214,7 +213,6 @@ def test_a_groups_ratio_goes_before_two_scores_and_needs_none() -> None:
     baseline = Pair(both, manifest, case, "off+none")
     assert np.log(pair.scores / baseline.scores) == pytest.approx(expected)
     table = factor_table(both, manifest)
-    assert table is not None
     at = next(row for row in table.effects if row.kind == "conditional" and row.at == "2")
     assert at.ratio == pytest.approx(math.sqrt(2.0 * 0.53), rel=0.01)
     only = turned(Samples(blocks=6), dict.fromkeys(range(6), 0.5))

@@ -18,11 +18,7 @@ from kdyno import whole
 from kdyno.errors import ToolError
 
 HOLDER = """
-import sys
-from pathlib import Path
-from kdyno import whole
-
-with whole.scratch("test", Path(sys.argv[1])) as folder:
+with whole.scratch("test", place) as folder:
     (folder / "big").write_text("x")
     print(folder, flush=True)
     sys.stdin.read()
@@ -41,7 +37,9 @@ def names(folder: Path) -> list[str]:
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     whole.write(file, b"new")
-    assert file.stat().st_mode & 0o777 == 0o644 & ~_umask()
+    mask = os.umask(0)
+    os.umask(mask)
+    assert file.stat().st_mode & 0o777 == 0o644 & ~mask
     file.chmod(0o640)
     whole.write(file, b"newer")
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"newer", 0o640)
@@ -49,12 +47,6 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
     whole.write(tmp_path / "link", b"through")
     assert (tmp_path / "link").is_symlink() and file.read_bytes() == b"through"
     assert names(tmp_path) == ["link", "report.html"]
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])
@@ -146,25 +138,22 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a"]
 
 
-def holder(folder: Path) -> tuple[subprocess.Popen[str], Path]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    return process, Path(process.stdout.readline().strip())
+def started(code: str, place: Path) -> tuple[subprocess.Popen[str], str]:
+    """A process of this code with a ``place``, and the first line that it prints."""
+    head = "import sys; from pathlib import Path; from kdyno import whole"
+    words = [sys.executable, "-c", f"{head}\nplace = Path(sys.argv[1])\n{code}", str(place)]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline().strip()
 
 
 def test_the_next_one_sweeps_what_the_killed_one_left(tmp_path: Path) -> None:
-    living, kept = holder(tmp_path)
-    killed, left = holder(tmp_path)
+    living, kept = started(HOLDER, tmp_path)
+    killed, left = started(HOLDER, tmp_path)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    assert (left / "big").exists()
+    assert Path(left, "big").exists()
     with whole.scratch("other", tmp_path) as mine:
-        assert mine.is_dir() and not left.parent.exists() and (kept / "big").exists()
+        assert mine.is_dir() and not Path(left).parent.exists() and Path(kept, "big").exists()
         whole.sweep(tmp_path)  # one's own stay as well
         assert mine.is_dir()
     living.communicate("")
@@ -196,22 +185,11 @@ def test_what_is_not_ours_is_not_swept(tmp_path: Path) -> None:
 
 
 def test_a_lock_is_waited_for_and_its_holder_named(tmp_path: Path) -> None:
-    texts: list[str] = []
-    with whole.locked(tmp_path / "locks" / "a"):
-        code = (
-            "import sys; from pathlib import Path; from kdyno import whole\n"
-            "with whole.locked(Path(sys.argv[1]), lambda who: print(who, flush=True)):\n"
-            "    print('mine', flush=True)"
-        )
-        other = subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path / "locks" / "a")],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert other.stdout is not None
-        texts.append(other.stdout.readline())
-    texts += other.communicate()[0].splitlines(keepends=True)
-    assert texts == [f"process {os.getpid()}\n", "mine\n"]
+    lock = tmp_path / "locks" / "a"
+    code = "with whole.locked(place, lambda who: print(who, flush=True)):\n    print('mine')"
+    with whole.locked(lock):
+        other, holder = started(code, lock)
+    assert (holder, other.communicate()[0]) == (f"process {os.getpid()}", "mine\n")
 
 
 def test_where_temporary_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
