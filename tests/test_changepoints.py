@@ -36,7 +36,6 @@ def test_a_step_is_found_where_it_is(at: int, ratio: float) -> None:
 
 def test_drift_sees_a_trend_and_not_noise() -> None:
     still, moving = (drift(np.exp(noise(40, 3, 0.01) - a * np.arange(40))) for a in (0, 0.002))
-    assert still is not None and moving is not None
     assert moving.drifting and not still.drifting
     assert moving.change == pytest.approx(np.exp(-0.002 * 39) - 1, abs=0.01)
     level, rising = drift(np.exp([1.0, -1.0] * 5)), drift(np.exp(np.arange(10.0)))

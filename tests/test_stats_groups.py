@@ -30,7 +30,6 @@ def test_the_two_levels_are_told_apart() -> None:
     rng = np.random.default_rng(2)
     groups = [0.004 * rng.standard_normal() + 0.02 * rng.standard_normal(50) for _ in range(400)]
     spreads = spread(groups)
-    assert spreads is not None
     assert spreads.within == pytest.approx(0.02, rel=0.1)
     assert spreads.between == pytest.approx(0.004, rel=0.2)
     assert spreads.of_group == pytest.approx(math.hypot(0.004, 0.02 * 1.023 / 50**0.5), rel=0.15)
@@ -45,10 +44,8 @@ def test_the_two_levels_are_told_apart() -> None:
 
 def test_the_best_number_of_rounds_is_that_of_kalibera_and_jones() -> None:
     rng = np.random.default_rng(3)
-    spreads = spread(
-        [0.01 * rng.standard_normal() + 0.03 * rng.standard_normal(30) for _ in range(99)]
-    )
-    assert spreads is not None
+    groups = [0.01 * rng.standard_normal() + 0.03 * rng.standard_normal(30) for _ in range(99)]
+    spreads = spread(groups)
     assert spreads.error * spreads.rounds**0.5 == pytest.approx(0.03 * 1.023, rel=0.1)
     expected = math.sqrt(0.5 / 0.032 * spreads.rounds) * spreads.error / spreads.between
     assert best_rounds(spreads, 0.5, 0.032) == pytest.approx(expected)

@@ -104,11 +104,8 @@ def test_simulator_and_real_functions_are_one_rule() -> None:
 def test_a_constant_ratio_changes_neither_stop_nor_coverage() -> None:
     draw = synthetic.drifting()
     none = simulate.measure(simulate.differences(np.random.default_rng(1), draw, 200, 1, 40), 0.01)
-    some = simulate.measure(
-        simulate.differences(np.random.default_rng(1), draw, 200, 1, 40, effect=0.03),
-        0.01,
-        truth=0.03,
-    )
+    moved = simulate.differences(np.random.default_rng(1), draw, 200, 1, 40, effect=0.03)
+    some = simulate.measure(moved, 0.01, truth=0.03)
     assert (none.blocks == some.blocks).all()
     assert (none.covered == some.covered).mean() > 0.999
 
@@ -145,9 +142,8 @@ def test_synthetic_sources_are_what_they_say() -> None:
     rng = np.random.default_rng(2)
     normal = synthetic.normal(0.015)(rng, 400, 100)
     assert normal.std() == pytest.approx(0.015, rel=0.02)
-    assert np.corrcoef(normal[..., 0].ravel(), normal[..., 1].ravel())[0, 1] == pytest.approx(
-        0.5, abs=0.02
-    )
+    correlation = np.corrcoef(normal[..., 0].ravel(), normal[..., 1].ravel())[0, 1]
+    assert correlation == pytest.approx(0.5, abs=0.02)
     tail = synthetic.heavy_lower_tail()(rng, 400, 100)
     assert np.median(tail) - tail.min() > 2 * (tail.max() - np.median(tail))
     drifting = synthetic.drifting(slope_per_boot=0.0)(rng, 20, 2000)
