@@ -82,9 +82,11 @@ def test_a_remark_says_what_it_is_about() -> None:
 def test_what_a_variant_that_failed_gave_before_is_not_called_no_figure() -> None:
     late = effect("pipe", "failed", 0.8, reason="panic")
     never = SLOWER.model_copy(update={"verdict": "failed", "ratio": None, "reason": "panic"})
-    content = text(verdict(late, never, failed={"mine": "panic"}), 100)
+    judged = verdict(late, never, failed={"mine": "panic"})
+    content = text(judged, 100)
     assert "no figure  unixbench/syscall in mine: panic" in content
     assert "unixbench/pipe in mine" not in content
+    assert len(exporters.csv(Evidence(judged)).splitlines()) == 3  # none for the variant itself
 
 
 def test_factors_in_junit_follow_the_gate() -> None:
