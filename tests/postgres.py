@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -86,12 +85,9 @@ def server() -> Iterator[Server]:
     """Ended and removed afterwards, whatever a test did to it."""
     needed.need("postgres", "setpriv")
     # Not pytest's folder: the path of a socket may have 107 letters.
-    folder = Path(tempfile.mkdtemp(prefix="kdyno-pg-"))
-    running = None
-    try:
-        running = Server(folder)
-        yield running
-    finally:
-        if running is not None:
+    with tempfile.TemporaryDirectory(prefix="kdyno-pg-", ignore_cleanup_errors=True) as folder:
+        running = Server(Path(folder))
+        try:
+            yield running
+        finally:
             running.stop()
-        shutil.rmtree(folder, ignore_errors=True)

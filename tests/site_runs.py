@@ -32,16 +32,16 @@ def small(
     level: float = 1.0,
     effect: float = 1.02,
     *,
-    experiment: str = "nightly",
     version: str = "7.3.0",
     cpu: str = "A CPU",
     cases: Sequence[CaseInfo] = CASES,
     blocks: int = 7,
     question: str = "Is it faster?",
     work: str = "",
+    **more: object,
 ) -> Run:
     """A finished run of a baseline at ``level`` and a variant ``mine``, ``day`` days after the
-    first."""
+    first; with more of a manifest."""
     names = ("stock", "mine")
     random = np.random.default_rng(day)
     boots = []
@@ -53,23 +53,22 @@ def small(
             for case, score in zip(cases, scores, strict=True)
         ]
         boots.append((index // 2, names[index % 2], samples))
-    run = record(
-        runs,
-        boots,
-        text=f'name = "{day}"\n',
-        built={name: {"version": version} for name in names},
-        tool="0.1.0",
-        created=(BEGIN + timedelta(days=day)).isoformat(timespec="microseconds"),
-        experiment=experiment,
-        host={**MACHINE, "cpu_model": cpu},
-        images={name: f"{name}-{version}" for name in names},
-        cases=tuple(case.model_copy(update={"work": work}) for case in cases),
-        machine=MachineInfo(caveats=(CAVEAT,)),
-        variants={name: VariantInfo() for name in names},
-        asked=Criteria(question=question),
-        blocks=(names,) * blocks,
-        stopped="max_boots",
-    )
+    values = {
+        "text": f'name = "{day}"\n',
+        "tool": "0.1.0",
+        "created": (BEGIN + timedelta(days=day)).isoformat(timespec="microseconds"),
+        "experiment": "nightly",
+        "host": {**MACHINE, "cpu_model": cpu},
+        "images": {name: f"{name}-{version}" for name in names},
+        "cases": tuple(case.model_copy(update={"work": work}) for case in cases),
+        "machine": MachineInfo(caveats=(CAVEAT,)),
+        "variants": {name: VariantInfo() for name in names},
+        "asked": Criteria(question=question),
+        "blocks": (names,) * blocks,
+        "stopped": "max_boots",
+    }
+    built = {name: {"version": version} for name in names}
+    run = record(runs, boots, built=built, **{**values, **more})
     with write_run(run.path) as writer:
         writer.save_verdict(worded(verdict_of(run, run.manifest(), "max_boots")))
     return run

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import needed
@@ -70,7 +69,7 @@ class Cluster:
         self.environment = {**os.environ, "SLURM_CONF": str(file)}
         for name, mode in (("munge", 0o711), ("state", 0o700)):
             (folder / name).mkdir(mode=mode)
-        key = folder / "munge" / "key"
+        key = folder / "munge" / "key-file"
         key.write_bytes(secrets.token_bytes(64))
         key.chmod(0o400)
         file.write_text(
@@ -84,11 +83,8 @@ class Cluster:
         )
         # Found by itself, the plugin wants cgroups mounted, which a container need not have.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
-        munge = {
-            each: folder / "munge" / each for each in ("key-file", "socket", "pid-file", "log-file")
-        }
-        munge |= {"key-file": key, "seed-file": folder / "munge" / "seed"}
-        options = [f"--{name}={path}" for name, path in munge.items()]
+        names = ("key-file", "seed-file", "socket", "pid-file", "log-file")
+        options = [f"--{name}={folder / 'munge' / name}" for name in names]
         self._start("munge", "munged", "--foreground", "--num-threads=2", *options)
         self.start_controller()
         for node in NODES:
@@ -185,23 +181,19 @@ class Cluster:
 def cluster() -> Iterator[Cluster]:
     """Ended and removed afterwards, with all jobs."""
     needed.need("slurmctld", "slurmd", "munged", "taskset")
-    folder = Path(tempfile.mkdtemp(prefix="kdyno-slurm-"))
-    folder.chmod(0o755)
-    running = None
-    try:
+    with tempfile.TemporaryDirectory(prefix="kdyno-slurm-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
         running = Cluster(folder)
-        yield running
-    finally:
-        if running is not None:
+        try:
+            yield running
+        finally:
             running.end()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in held]
-    for one in held:
-        one.close()
-    return ports
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

@@ -48,8 +48,6 @@ class Shape:
     experiment: str = "synthetic"
     rounds: int = 0
     """Of a group, in every case; 0: whole boots."""
-    repetitions: int = 2
-    """Of a case in a whole boot."""
 
 
 def case(number: int, suite: str = "unixbench", **more: object) -> CaseInfo:
@@ -130,22 +128,18 @@ def make(runs: Path, shape: Shape) -> Run:
     )
     with create_run(runs, f'name = "{shape.experiment}"\nbaseline = "stock"\n', manifest) as writer:
         for name in names:
-            writer.save_image(
-                name,
-                {
-                    "digest": "0" * 32,
-                    "build_again": f"kdyno build demo.toml --variant {name}",
-                    "inputs": {"arch": "um", "compiler": ["gcc", "gcc 12"], "config": ["A=y"]},
-                    "version": "7.3.4",
-                    "changed_files": ["fs/<b>.c"],
-                    "commands": ["make </pre>"],
-                },
-            )
-        index = 0
-        for block, order in enumerate(orders):
-            for variant in order:
-                writer.add_boots([(_boot(shape, index, block, variant, random), b"")])
-                index += 1
+            facts = {
+                "digest": "0" * 32,
+                "build_again": f"kdyno build demo.toml --variant {name}",
+                "inputs": {"arch": "um", "compiler": ["gcc", "gcc 12"], "config": ["A=y"]},
+                "version": "7.3.4",
+                "changed_files": ["fs/<b>.c"],
+                "commands": ["make </pre>"],
+            }
+            writer.save_image(name, facts)
+        jobs = [(block, variant) for block, order in enumerate(orders) for variant in order]
+        for index, (block, variant) in enumerate(jobs):
+            writer.add_boots([(_boot(shape, index, block, variant, random), b"")])
         writer.save_verdict(worded(verdict_of(writer.run, manifest, "max_boots")))
         return writer.run
 
@@ -158,46 +152,39 @@ def _boot(
     flags = (BootFlag(kind="neighbour", text="other CPUs were busy"),) if disturbed else ()
     good = index not in shape.failed
     host = BootHost(status="ok" if good else "failed", reason="" if good else "panic", flags=flags)
-    return BootRecord(
-        job=BootJob(
-            index=index,
-            block=block,
-            variant=variant,
-            command=("bwrap", "--", "linux", "mem=1G"),
-            started_at=started.isoformat(timespec="milliseconds"),
-        ),
-        host=host,
-        samples=()
-        if not good
-        else _turns(shape, block, variant, random)
-        if shape.rounds
-        else _samples(shape, variant, disturbed, random),
+    samples: tuple[Sample, ...] = ()
+    if good and shape.rounds:
+        samples = _turns(shape, block, variant, random)
+    elif good:
+        samples = _samples(shape, variant, disturbed, random)
+    job = BootJob(
+        index=index,
+        block=block,
+        variant=variant,
+        command=("bwrap", "--", "linux", "mem=1G"),
+        started_at=started.isoformat(timespec="milliseconds"),
     )
+    return BootRecord(job=job, host=host, samples=samples)
 
 
 def _samples(
     shape: Shape, variant: str, disturbed: bool, random: np.random.Generator
 ) -> tuple[Sample, ...]:
     noise = random.normal(0.0, 0.004, len(shape.cases)) - (0.03 if disturbed else 0.0)
-    scores: Sequence[float] = [
-        float(
-            (1000.0 + 100 * number)
-            * (1.0 if value.control else shape.variants.get(variant, 1.0))
-            * np.exp(noise[number])
+    results = []
+    for number, value in enumerate(shape.cases):
+        effect = 1.0 if value.control else shape.variants.get(variant, 1.0)
+        results.append(
+            Sample(
+                suite=value.suite,
+                case=value.case,
+                score=float((1000.0 + 100 * number) * effect * np.exp(noise[number])),
+                reps=((1000.0, 1e8), (1000.0, 1.1e8)),
+                user_ns=120_000_000,
+                sys_ns=80_000_000,
+            )
         )
-        for number, value in enumerate(shape.cases)
-    ]
-    return tuple(
-        Sample(
-            suite=value.suite,
-            case=value.case,
-            score=score,
-            reps=((1000.0, 1e8), (1000.0, 1.1e8)) * (shape.repetitions // 2),
-            user_ns=120_000_000,
-            sys_ns=80_000_000,
-        )
-        for value, score in zip(shape.cases, scores, strict=True)
-    )
+    return tuple(results)
 
 
 def _turns(

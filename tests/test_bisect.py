@@ -10,12 +10,14 @@ import random
 import re
 import subprocess
 import tomllib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from command_line import Kdyno
+from command_line import EXPERIMENT, Kdyno
 from fake_tree import commit, git
 from hypothesis import given, strategies as st
 
@@ -23,15 +25,7 @@ from benchmarks.simulation import searches
 from benchmarks.statistics import recorded
 from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
-from kdyno.bisect.search import (
-    MOST_UNUSABLE,
-    Difference,
-    Measured,
-    Same,
-    Search,
-    Span,
-    Unusable,
-)
+from kdyno.bisect.search import MOST_UNUSABLE, Difference, Measured, Same, Search, Span, Unusable
 from kdyno.bisect.session import Question, Session, State, Step, Verification, git_log, load, toml
 from kdyno.cli import bisect
 from kdyno.cli.bisect import Request
@@ -74,11 +68,8 @@ def simulated(
         if at in unusable:
             return Unusable("does not build")
         low, middle, high = measured(state.span.low, at, state.span.high)
-        return Measured(
-            difference(middle - low, half),
-            difference(high - middle, half),
-            difference(high - low, half),
-        )
+        logs = (middle - low, high - middle, high - low)
+        return Measured(*(difference(log, half) for log in logs))
 
     low, high = measured(0, len(values) - 1)
     state = searches.search(Span(0, len(values) - 1, difference(high - low, half)), least, probe)
@@ -171,6 +162,13 @@ def test_a_built_neighbour_is_preferred_to_the_middle() -> None:
 # Points.
 
 
+LINE = ["base", "slow", "docs", "merge side", "last"]
+
+
+def titles(line: Iterable[Point]) -> list[str]:
+    return [point.title for point in line]
+
+
 def repository(folder: Path) -> Path:
     """main: 5 commits and a merge of a branch of 2."""
 
@@ -198,21 +196,15 @@ def test_commits_are_those_of_the_first_parents_and_patches_over_the_good_tree(
 ) -> None:
     place = repository(tmp_path / "linux")
     commits = points.commits(place, "HEAD~4", "main")
-    assert [each.title for each in commits] == ["base", "slow", "docs", "merge side", "last"]
+    assert titles(commits) == LINE
     assert [each.name[:2] for each in commits] == ["0-", "1-", "2-", "3-", "4-"]
     merge = commits[3]
     assert len(merge.parents) == 2 and set(merge.files) == {"fs/open.c", "fs/Makefile"}
     base, last = points.merged(place, merge, commits[2]) or ("", "")
-    assert [point.title for point in points.commits(place, base, last)] == [
-        "slow",
-        "side 1",
-        "side 2",
-    ]
+    assert titles(points.commits(place, base, last)) == ["slow", "side 1", "side 2"]
     assert points.merged(place, commits[1], commits[0]) is None
-    active = points.active(commits, frozenset({"fs/pipe.c"}))
-    assert [each.title for each in active] == ["base", "slow", "merge side"], (
-        "it changes a Makefile"
-    )
+    active = titles(points.active(commits, frozenset({"fs/pipe.c"})))
+    assert active == ["base", "slow", "merge side"], "it changes a Makefile"
     # Each is a patch over the good tree.
     patches = tmp_path / "patches"
     good = points.with_keys(place, commits[0], commits[0].commit, patches)
@@ -233,10 +225,10 @@ def test_a_branch_that_took_the_mainline_in_is_searched_from_there(tmp_path: Pat
     (place / "fs/file.c").write_text("2\n")
     commit(place, "topic 2")
     commits = points.commits(place, "main", "topic")
-    assert [each.title for each in commits] == ["last", "main into topic", "topic 2"]
+    assert titles(commits) == ["last", "main into topic", "topic 2"]
     # Of that merge it is the topic's side that the point before does not have.
     base, last = points.merged(place, commits[1], commits[0]) or ("", "")
-    assert [each.title for each in points.commits(place, base, last)] == ["slow", "topic 1"]
+    assert titles(points.commits(place, base, last)) == ["slow", "topic 1"]
 
 
 def test_a_commit_with_a_link_or_a_submodule_is_a_tree_of_its_own(tmp_path: Path) -> None:
@@ -255,14 +247,10 @@ def years(folder: Path) -> Path:
     """c0 … c199 on main, ten days apart; c190 merges a branch that left main at c100."""
     parts = []
     for at in range(200):
-        name = "refs/heads/main"
         who = f"A <a@localhost> {1_600_000_000 + at * 864_000} +0000"
         merge = "merge refs/heads/old\n" if at == 190 else ""
-        text = f"{at}\n"
-        parts.append(
-            f"commit {name}\nmark :{at + 1}\ncommitter {who}\ndata {len(f'c{at}')}\nc{at}\n"
-        )
-        parts.append(f"{merge}M 644 inline fs/{at % 7}.c\ndata {len(text)}\n{text}\n")
+        parts.append(f"commit refs/heads/main\nmark :{at + 1}\ncommitter {who}\n")
+        parts.append(f"data <<.\nc{at}\n.\n{merge}M 644 inline fs/{at % 7}.c\ndata <<.\n{at}\n.\n")
         if at == 100:
             parts.append(f"commit refs/heads/old\ncommitter {who}\ndata 3\nold\nfrom :101\n")
             parts.append("M 644 inline fs/old.c\ndata 1\nx\n")
@@ -286,7 +274,7 @@ def test_of_a_url_the_commits_between_are_fetched_and_one_before(
     source = Request(source=f"git:{url}", good="v185", bad="v192", case="unixbench/pipe")
     state = bisect._begun(source)
     own = Path(state.question.repository)
-    assert [point.title for point in state.range.points] == [f"c{at}" for at in range(185, 193)]
+    assert titles(state.range.points) == [f"c{at}" for at in range(185, 193)]
     merge = state.range.points[5]
     assert len(merge.parents) == 2
     assert set(git(own, "log", "--all", "--format=%s").split()) == {
@@ -313,7 +301,7 @@ def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
     keys = map(Range(commits, "patch").keys, commits)
     names = [[Path(each).name for each in own["patches"]] for own in keys]
     assert names == [[], ["0001-a.patch"], ["0001-a.patch", "0002-b.patch"]]
-    assert [each.title for each in commits] == ["no patch", "0001-a.patch", "0002-b.patch"]
+    assert titles(commits) == ["no patch", "0001-a.patch", "0002-b.patch"]
     (tmp_path / "series").write_text("# order\n0002-b.patch -p1\n0001-a.patch\n")
     assert points.series(tmp_path)[1].title == "0002-b.patch"
     (tmp_path / "series").write_text("0003-c.patch\n")
@@ -344,7 +332,7 @@ def test_options_are_added_one_by_one(tmp_path: Path) -> None:
     range_ = points.options(good, bad)
     commits, keys = range_.points, range_.keys
     assert not range_.complete
-    assert [each.title for each in commits] == ["a.config", "CONFIG_B=y", "without CONFIG_C=3"]
+    assert titles(commits) == ["a.config", "CONFIG_B=y", "without CONFIG_C=3"]
     assert keys(commits[2])["config"] == ["CONFIG_A=y", "CONFIG_B=y"], "a number is never unset"
     assert keys(commits[1])["config"] == ["CONFIG_A=y", "CONFIG_B=y", "CONFIG_C=3"]
     with pytest.raises(UsageError, match="the two set the same"):
@@ -356,9 +344,7 @@ def test_options_are_added_one_by_one(tmp_path: Path) -> None:
 
 
 WHOLE = """\
-#
 # Automatically generated file; DO NOT EDIT.
-#
 CONFIG_CC_VERSION_TEXT="{}"
 CONFIG_LOCKS={}
 CONFIG_LOCKS_SELECTED={}
@@ -374,8 +360,8 @@ def test_of_whole_configurations_what_a_person_can_set_is_a_point(tmp_path: Path
     range_ = points.options(tmp_path / "a", tmp_path / "b")
     assert range_.complete
     # A compiler is no option, and a guest has no modules: what was one is not set.
-    titles = ["CONFIG_LOCKS=n", "CONFIG_LOCKS_SELECTED=n", "CONFIG_MODULE=y", "CONFIG_SHIFT=15"]
-    assert [point.title for point in range_.points[1:]] == titles
+    expected = ["CONFIG_LOCKS=n", "CONFIG_LOCKS_SELECTED=n", "CONFIG_MODULE=y", "CONFIG_SHIFT=15"]
+    assert titles(range_.points[1:]) == expected
     assert "# CONFIG_MODULE is not set" in range_.points[0].keys["config"]
     declared = {
         f"CONFIG_{name}": Option("bool", name != "LOCKS_SELECTED")
@@ -384,7 +370,7 @@ def test_of_whole_configurations_what_a_person_can_set_is_a_point(tmp_path: Path
     # In the end a module that neither kernel has differs no more.
     finals = ("CONFIG_LOCKS=y\nCONFIG_SHIFT=17", "# CONFIG_LOCKS is not set\nCONFIG_SHIFT=15")
     left = points.settable(range_, *finals, declared)
-    assert [point.title for point in left[1:]] == ["CONFIG_LOCKS=n", "CONFIG_SHIFT=15"]
+    assert titles(left[1:]) == ["CONFIG_LOCKS=n", "CONFIG_SHIFT=15"]
     along = points.drawn_along(left[1], "CONFIG_LOCKS=y\nCONFIG_LOCKS_SELECTED=y", "CONFIG_NEW=2")
     assert along == ("# CONFIG_LOCKS_SELECTED is not set", "CONFIG_NEW=2")
     with pytest.raises(UsageError, match="the two make the same kernel here"):
@@ -400,7 +386,7 @@ def test_the_answers_of_a_choice_are_one_point(tmp_path: Path) -> None:
     range_ = points.options(tmp_path / "a", tmp_path / "b")
     assert len(range_.points) == 4
     own = points.together(range_.points, declared)
-    assert [point.title for point in own] == ["a", "CONFIG_SMP=y", "CONFIG_HZ_1000=y"]
+    assert titles(own) == ["a", "CONFIG_SMP=y", "CONFIG_HZ_1000=y"]
     assert points.together(own, declared) == own
     config = replace(range_, points=own).keys(own[-1])["config"]
     assert config == ["CONFIG_SMP=y", "CONFIG_HZ_1000=y"]
@@ -411,60 +397,71 @@ def test_the_answers_of_a_choice_are_one_point(tmp_path: Path) -> None:
 # What is kept, and what is said.
 
 
+BASE = {
+    "kernel": {"source": "debian:linux-source-7.3"},
+    "suite": [{"name": "unixbench", "cases": ["pipe"]}],
+}
+
+
+def state_of(range_: Range, **question: Any) -> State:
+    """The ends are measured: the bad one is a tenth slower."""
+    ends = Difference(0.9, 0.89, 0.91)
+    return State(Question("unixbench", "pipe", BASE, **question), range_, ends, "ends")
+
+
+def session_of(
+    folder: Path, state: State, execute: Any = None, tell: Callable[[str], None] = print
+) -> Session:
+    """With cache and runs beside its folder, which is made."""
+    (folder / session.PATCHES).mkdir(parents=True)
+    options = Options(folder.parent / "cache", folder.parent / "runs")
+    return Session(folder, state, catalogue.load(), options, execute, tell)
+
+
 def a_state(*, holds: bool = True) -> State:
     names = [Point(f"{n}-{n}aaaaaaa", f"title {n}", {}, f"{n}" + "a" * 39) for n in range(5)]
-    ends, yes, no = difference(-0.01, 0.001), difference(-0.01, 0.001), difference(0.0, 0.001)
-    question = Question(
-        "unixbench", "pipe", {"machine": {"kind": "uml"}, "kernel": {"config": ["bench"]}}
-    )
-    state = State(
-        question,
+    yes, no = difference(-0.01, 0.001), difference(0.0, 0.001)
+    base = {"machine": {"kind": "uml"}, "kernel": {"config": ["bench"]}}
+    unusable = Unusable("variant '3' did not build:\n  error")
+    why_not = "only one commit can be taken out alone"
+    return State(
+        Question("unixbench", "pipe", base),
         Range(tuple(names), "commit"),
-        ends,
+        yes,
         "run-0",
-        steps=(
-            Step(2, Measured(no, yes, yes), "run-1"),
-            Step(3, Unusable("variant '3' did not build:\n  error"), ""),
-        ),
+        steps=(Step(2, Measured(no, yes, yes), "run-1"), Step(3, unusable)),
+        verified=(Verification(2, 4, "run-2", yes, holds, None, why_not),),
+        finished=True,
     )
-    check = Verification(2, 4, "run-2", yes, holds, None, "only one commit can be taken out alone")
-    return State(**{**vars(state), "verified": (check,), "finished": True})
 
 
 def test_the_state_is_read_back_as_it_was_and_replayed(tmp_path: Path) -> None:
-    from kdyno.reading.checked import adapter
-
-    state = a_state()
-    (tmp_path / session.STATE).write_text(
-        json.dumps(adapter(State).dump_python(state, mode="json"))
-    )
-    assert load(tmp_path) == state
+    state, folder = a_state(), tmp_path / "search"
+    session_of(folder, state).save()
+    assert load(folder) == state
     replayed = state.search()
     assert [(step.low, step.high) for step in replayed.steps] == [(2, 4)] and replayed.span is None
-    (tmp_path / session.STATE).write_text("{")
+    (folder / session.STATE).write_text("{")
     with pytest.raises(UsageError, match="cannot be read"):
-        load(tmp_path)
+        load(folder)
 
 
-def test_the_answer_names_the_range_and_why(tmp_path: Path) -> None:
-    text = session.answer(a_state())
+def test_the_answer_names_the_range_and_why() -> None:
+    state = a_state()
+    text, data = session.answer(state), session.data(state)
     assert "one of 2 commits, of which only the last has a figure" in text
     assert "title 3  (variant '3' did not build:)" in text and "title 4" in text
-    assert a_state().word == session.FOUND
-    data = session.data(a_state())
+    assert state.word == session.FOUND
     assert data["steps"][0]["verified"] and data["probes"][1]["outcome"] == "unusable"
     assert data["probes"][1]["why"].startswith("variant '3' did not build:\n")
     assert data["steps"][0]["not_reverted"] == "only one commit can be taken out alone"
-    assert session.letter(a_state(), "x86_64") == "", "a range is no commit"
+    assert session.letter(state, "x86_64") == "", "a range is no commit"
     unheld = a_state(holds=False)
     assert unheld.search().steps == [] and unheld.word == session.UNCLEAR
     assert "no step" in session.answer(unheld)
-    assert git_log(a_state()).splitlines()[1:] == [
-        f"git bisect bad 4{'a' * 39}",
-        f"git bisect good 0{'a' * 39}",
-        f"git bisect good 2{'a' * 39}",
-        f"git bisect skip 3{'a' * 39}",
-    ]
+    marks = (("bad", 4), ("good", 0), ("good", 2), ("skip", 3))
+    log = [f"git bisect {word} {at}{'a' * 39}" for word, at in marks]
+    assert git_log(state).splitlines()[1:] == log
 
 
 def test_a_merge_of_several_branches_is_said_to_be_one() -> None:
@@ -541,13 +538,7 @@ def test_an_experiment_file_says_what_is_searched(
     words = ("bisect", tmp_path / "x.toml", "--runs", tmp_path / "runs")
     assert kdyno(*words, "--max-minutes", "3").status == 12
     (state,) = states
-    assert [point.title for point in state.range.points] == [
-        "base",
-        "slow",
-        "docs",
-        "merge side",
-        "last",
-    ]
+    assert titles(state.range.points) == LINE
     own = state.question
     assert (own.suite, own.case, own.max_minutes) == ("unixbench", "pipe", 3)
     assert own.min_effect is not None and math.expm1(own.min_effect) == pytest.approx(0.01)
@@ -575,37 +566,22 @@ def built(folder: Path, **kernels: bytes) -> Built:
 
 
 @pytest.mark.parametrize(
-    ("kernels", "outcome"),
-    [
-        ({"good": b"1", "one": b"2", "bad": b"3"}, None),
-        ({"good": b"1", "one": b"1", "bad": b"3"}, Same(True)),
-        ({"good": b"1", "one": b"3", "bad": b"3"}, Same(False)),
-    ],
+    ("middle", "outcome"), [(b"2", None), (b"1", Same(True)), (b"3", Same(False))]
 )
 def test_what_a_probe_has_built_is_what_it_measures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernels: dict[str, bytes], outcome: Same | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, middle: bytes, outcome: Same | None
 ) -> None:
     points = tuple(Point(name, name, {"cmdline": f"x={name}"}) for name in ("good", "one", "bad"))
-    base = {
-        "kernel": {"source": "debian:linux-source-7.3"},
-        "suite": [{"name": "unixbench", "cases": ["pipe"]}],
-    }
-    question = Question("unixbench", "pipe", base)
-    state = State(question, Range(points, "patch"), Difference(0.9, 0.89, 0.91), "ends")
-    result = Recipes({}, {}), built(tmp_path / "images", **kernels)
-    monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: result[0])
-    monkeypatch.setattr("kdyno.bisect.session.build_all", lambda *_, **__: result[1])
+    result = Recipes({}, {}), built(tmp_path / "images", good=b"1", one=middle, bad=b"3")
+    monkeypatch.setattr(session, "check", lambda *_, **__: result[0])
+    monkeypatch.setattr(session, "build_all", lambda *_, **__: result[1])
     seen: list[Options] = []
 
     def execute(experiment: object, suites: object, options: Options) -> tuple[Run, Verdict]:
         seen.append(options)
         raise UsageError("measured")
 
-    options = Options(tmp_path / "cache", tmp_path / "runs")
-    (tmp_path / "search").mkdir()
-    search = Session(
-        tmp_path / "search", state, catalogue.load(), options, execute, lambda _text: None
-    )
+    search = session_of(tmp_path / "search", state_of(Range(points, "patch")), execute)
     with pytest.raises(UsageError, match="measured"):
         search.run()
     # A probe; or, where none was needed, the verification, which is another experiment.
@@ -635,50 +611,37 @@ def test_a_file_that_does_not_build_alone_takes_those_first_that_the_compiler_na
         failed: dict[str, str] = {}
         for variant in experiment.variants:
             text = "".join(Path(patch).read_text() for patch in variant.patches)
-            if variant.name == "bad" or "b/net/step.c" in text:
-                images[variant.name] = b"bad"
+            lacking = [name for name in complaints if f"b/net/{name}" not in text]
+            if "b/net/area.h" in text and lacking:
+                failed[variant.name] = complaints[lacking[-1]]
             else:
-                images[variant.name] = b"good"
-            for needed, complaint in complaints.items():
-                if "b/net/area.h" in text and f"b/net/{needed}" not in text:
-                    failed[variant.name] = complaint
-        for name in failed:
-            images.pop(name, None)
+                is_bad = variant.name == "bad" or "b/net/step.c" in text
+                images[variant.name] = b"bad" if is_bad else b"good"
         folder = tmp_path / f"images-{len(list(tmp_path.glob('images-*')))}"
         return replace(built(folder, **images), failed=failed)
-
-    base = {"suite": [{"name": "unixbench", "cases": ["pipe"]}]}
-    state = State(
-        Question("unixbench", "pipe", base),
-        Range(tuple(points), "file"),
-        Difference(0.9, 0.89, 0.91),
-        "ends",
-    )
-    monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: Recipes({}, {}))
-    monkeypatch.setattr("kdyno.bisect.session.build_all", build)
 
     def verify(*_: object) -> None:
         raise UsageError("to be verified")
 
+    monkeypatch.setattr(session, "check", lambda *_, **__: Recipes({}, {}))
+    monkeypatch.setattr(session, "build_all", build)
     monkeypatch.setattr(Session, "_verify", verify)
     heard: list[str] = []
-    for name in ("search", "short"):
-        (tmp_path / name / session.PATCHES).mkdir(parents=True)
-    own = Options(tmp_path / "cache", tmp_path / "runs")
-    search = Session(tmp_path / "search", state, catalogue.load(), own, verify, heard.append)  # type: ignore[arg-type]
+    state = state_of(Range(tuple(points), "file"))
+    search = session_of(tmp_path / "search", state, tell=heard.append)
     with pytest.raises(UsageError, match="to be verified"):
         search.run()
-    order = [point.title for point in search.state.range.points]
+    order = titles(search.state.range.points)
     assert order == ["good", "a.h", "sum.c", "table.c", "area.h", "b.c", "step.c", "z.c", "bad"]
     (step,) = search.state.search().steps
     assert order[step.low + 1 : step.high + 1] == ["step.c"]
     assert "4 does not build without sum.c: with them, then" in heard
     assert not search.state.search().unusable
-    monkeypatch.setattr("kdyno.bisect.session._MOST_BUILDS", 1)
-    search = Session(tmp_path / "short", state, catalogue.load(), own, verify, heard.append)  # type: ignore[arg-type]
+    monkeypatch.setattr(session, "_MOST_BUILDS", 1)
+    search = session_of(tmp_path / "short", state)
     with pytest.raises(UsageError, match="to be verified"):
         search.run()
-    assert [point.title for point in search.state.range.points] == ["good", *names, "bad"]
+    assert titles(search.state.range.points) == ["good", *names, "bad"]
     assert search.state.search().unusable.keys() == {2, 3, 4, 5}
 
     def failures() -> list[str]:
@@ -686,7 +649,7 @@ def test_a_file_that_does_not_build_alone_takes_those_first_that_the_compiler_na
 
     before = failures()
     search._take_before([points[5]], 2, 4)
-    assert [point.title for point in search.state.range.points[1:4]] == ["a.h", "sum.c", "area.h"]
+    assert titles(search.state.range.points[1:4]) == ["a.h", "sum.c", "area.h"]
     assert failures() == before, "each with the failure of its own point"
 
 
@@ -718,12 +681,9 @@ def test_what_is_prepared_is_neither_checked_nor_built_again(
         raise UsageError("ready")
 
     monkeypatch.setattr(execution, "_bench", bench)
-    options = Options(tmp_path, tmp_path, prepared=(recipes, result))
-    options = replace(options, listener=execution.Listener(notify=notes.append))
-    text = 'name = "x"\nbaseline = "stock"\n[kernel]\nsource = "debian:linux-source-7.3"\n'
-    text += '[variant.stock]\n[variant.mine]\ncflags = "-O3"\n'
-    text += '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
-    experiment = loader.parse(text, "x.toml", tmp_path, vocabulary(catalogue.load()))
+    listener = execution.Listener(notify=notes.append)
+    options = Options(tmp_path, tmp_path, listener=listener, prepared=(recipes, result))
+    experiment = loader.parse(EXPERIMENT, "x.toml", tmp_path, vocabulary(catalogue.load()))
     with pytest.raises(UsageError, match="ready"):
         execution.execute(experiment, catalogue.load(), options)
     assert [note.partition(":")[0] for note in notes] == ["mine"]
@@ -763,43 +723,39 @@ def test_what_is_no_single_step_names_none_on_recorded_noise(steps: dict[int, fl
         assert searches.kdyno(own) is None, seed
 
 
-@pytest.fixture
-def noiseless(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """Answers without noise: commit → log ratio against the first point; 0 for others."""
-    effects: dict[str, float] = {}
+def without_noise(state: State, levels: Sequence[float]) -> State:
+    """At its end, each step verified; ``levels``: log figures of the points."""
 
-    def run(session: Session) -> State:
-        state = session.state
-        levels = [effects.get(point.commit, 0.0) for point in state.range.points]
+    def between(low: int, high: int) -> Difference:
+        return difference(levels[high] - levels[low])
 
-        def between(high: int, low: int) -> Difference:
-            return difference(levels[high] - levels[low])
-
-        last = len(levels) - 1
-        state = replace(state, ends=between(last, 0), finished=True)
-        while state.reproduced and (result := state.search()).span is not None:
-            low, high = result.span.low, result.span.high
-            at = (low + high) // 2
-            outcome = Measured(between(at, low), between(high, at), between(high, low))
-            state = replace(state, steps=(*state.steps, Step(at, outcome)))
-        steps = state.search().steps if state.reproduced else ()
-        checks = [Verification(step.low, step.high, "v", step.difference, True) for step in steps]
-        return replace(state, verified=tuple(checks))
-
-    monkeypatch.setattr(Session, "run", run)
-    return effects
+    state = replace(state, ends=between(0, len(levels) - 1), finished=True)
+    while state.reproduced and (span := state.search().span) is not None:
+        at = (span.low + span.high) // 2
+        halves = between(span.low, at), between(at, span.high)
+        outcome = Measured(*halves, between(span.low, span.high))
+        state = replace(state, steps=(*state.steps, Step(at, outcome)))
+    steps = state.search().steps if state.reproduced else ()
+    checks = [Verification(step.low, step.high, "v", step.difference, True) for step in steps]
+    return replace(state, verified=tuple(checks))
 
 
 @pytest.mark.needs("git", "sandbox")
 @pytest.mark.parametrize("inside", [-0.05, -0.02])
 def test_the_branch_of_a_merge_that_is_found_is_searched(
-    tmp_path: Path, kdyno: Kdyno, noiseless: dict[str, float], inside: float
+    tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, inside: float
 ) -> None:
     """Real commits: those that have `side 2` are slow. If that is less than half of what the merge
     brought, it is not the cause."""
     place = repository(tmp_path / "linux")
-    noiseless |= {point.commit: -0.05 for point in points.commits(place, "main~2", "main")[1:]}
-    noiseless[points.commits(place, "main~1^2~1", "main~1^2")[1].commit] = inside
+    effects = {point.commit: -0.05 for point in points.commits(place, "main~2", "main")[1:]}
+    effects[points.commits(place, "main~1^2~1", "main~1^2")[1].commit] = inside
+
+    def run(own: Session) -> State:
+        levels = [effects.get(point.commit, 0.0) for point in own.state.range.points]
+        return without_noise(own.state, levels)
+
+    monkeypatch.setattr(Session, "run", run)
     words = ["--source", f"git:{place}", "--good", "HEAD~4", "--bad", "main", "--case"]
     done = kdyno("bisect", *words, "unixbench/pipe", "--runs", tmp_path / "runs", "--json", "-")
     data = json.loads(done.out)

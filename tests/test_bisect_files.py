@@ -8,17 +8,15 @@ from pathlib import Path
 
 import pytest
 from fake_tree import make_tree
+from test_bisect import session_of, titles
 
-from kdyno.bisect import points
+from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
-from kdyno.bisect.session import Session
 from kdyno.cli import bisect
 from kdyno.cli.bisect import Request
 from kdyno.kernels.changes import of_variant
 from kdyno.kernels.source import Tree, fetch, parse
 from kdyno.measure.builder import Recipes
-from kdyno.measure.execution import Options
-from kdyno.suites import catalogue
 
 
 def releases(folder: Path) -> tuple[Tree, Tree]:
@@ -27,9 +25,9 @@ def releases(folder: Path) -> tuple[Tree, Tree]:
     for name in ("7.3.4", "7.3.5"):
         tree = make_tree(folder / name, name)
         (tree / "logo.bin").write_bytes(b"\0" + name.encode())
-        (tree / "gone.c").write_text("int gone;\n")
-        if name == "7.3.5":
-            (tree / "gone.c").unlink()
+        if name == "7.3.4":
+            (tree / "gone.c").write_text("int gone;\n")
+        else:
             (tree / "lib" / "sort.c").write_text("int sort(void)\n{\n\treturn 2;\n}")
             (tree / "lib" / "empty.h").write_text("#define NEW 1\n")
             (tree / "lib" / "new.sh").write_text("exit 1\n")
@@ -41,36 +39,36 @@ def releases(folder: Path) -> tuple[Tree, Tree]:
     return trees[0], trees[1]
 
 
+CHANGED = ["Makefile", "lib/empty.h", "lib/link.h", "gone.c", "init/main.c", "lib/new.sh"]
+CHANGED += ["lib/sort.c", "logo.bin"]
+LAID = [name for name in CHANGED if name not in ("lib/link.h", "logo.bin")]
+"""Those for which there are patches."""
+OTHERS = "files that no patch is laid for"
+
+
 def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> None:
     good, bad = releases(tmp_path)
     first = Point("good", "kernel.org:7.3.4", {"source": "kernel.org:7.3.4"})
     of_files = points.files(first, good, bad)
-    names = ["Makefile", "lib/empty.h", "lib/link.h", "gone.c", "init/main.c"]
-    names += ["lib/new.sh", "lib/sort.c", "logo.bin"]
-    assert [file.title for file in of_files] == [first.title, *names]
+    assert titles(of_files) == [first.title, *CHANGED]
     assert [file.name for file in of_files] == ["good", *"12345678"]
     of_files = points.patched(of_files, good.path, bad.path, tmp_path / "patches")
-    names = [name for name in names if name not in ("lib/link.h", "logo.bin")]
-    assert [file.title for file in of_files] == [
-        first.title,
-        *names,
-        "files that no patch is laid for",
-    ]
+    assert titles(of_files) == [first.title, *LAID, OTHERS]
     assert of_files[-1].files == ("lib/link.h", "logo.bin")
     last = Range(of_files, "file").keys(of_files[-2])
-    assert last["source"] == "kernel.org:7.3.4" and len(last["patches"]) == len(names)
+    assert last["source"] == "kernel.org:7.3.4" and len(last["patches"]) == len(LAID)
     together = tmp_path / "together.patch"
     together.write_bytes(b"".join(Path(each).read_bytes() for each in last["patches"]))
     changes = of_variant(good.path, [together], {}, ())
     assert changes == of_variant(good.path, map(Path, last["patches"]), {}, ())
-    assert changes.files.keys() == set(names) and changes.files["gone.c"] is None
-    for name in set(names) - {"gone.c"}:
+    assert changes.files.keys() == set(LAID) and changes.files["gone.c"] is None
+    for name in set(LAID) - {"gone.c"}:
         file = bad.path / name
         assert changes.files[name] == file.read_bytes()
         assert (name in changes.executable) == bool(file.stat().st_mode & 0o100), name
     # What nothing compiles is left out, and is in what stands for it.
     active = points.active(of_files, frozenset({"lib/sort.c", "gone.c"}))
-    assert [each.title for each in active[1:]] == ["Makefile", "gone.c", "lib/sort.c"]
+    assert titles(active[1:]) == ["Makefile", "gone.c", "lib/sort.c"]
     back = tmp_path / "back.patch"
     back.write_bytes(points.file_patch(bad.path, good.path, "lib/sort.c"))
     (text,) = of_variant(bad.path, [back], {}, ()).files.values()
@@ -122,21 +120,20 @@ def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
     )
     state = bisect._begun(request)
     assert state.range.what == "file"
-    options = Options(tmp_path / "cache", tmp_path / "runs")
     heard: list[str] = []
-    own = Session(tmp_path / "it", state, catalogue.load(), options, lambda *_: None, heard.append)  # type: ignore[arg-type, return-value]
+    own = session_of(tmp_path / "search", state, tell=heard.append)
     own.check()
-    monkeypatch.setattr("kdyno.bisect.session.check", lambda *_, **__: Recipes({"x": None}, {}))  # type: ignore[dict-item]
-    for compiled, titles in (({"lib/sort.c"}, ["Makefile", "lib/sort.c"]), (None, ["", ""])):
-        expected = compiled and frozenset(compiled)
-        monkeypatch.setattr(
-            "kdyno.bisect.session.compiled_sources", lambda *_, value=expected: value
-        )
+    monkeypatch.setattr(session, "check", lambda *_, **__: Recipes({"x": None}, {}))  # type: ignore[dict-item]
+    for compiled, names in (
+        (frozenset({"lib/sort.c"}), ["Makefile", "lib/sort.c"]),
+        (None, [*LAID, OTHERS]),
+    ):
+        monkeypatch.setattr(session, "compiled_sources", lambda *_, value=compiled: value)
         own.state = state
         own._leave_out(*state.range.points)
         first, *others = own.state.range.points
         assert first.keys == {"source": f"path:{tmp_path / '7.3.4'}"}
-        assert [other.title for other in others] == titles if compiled else len(others) == 7
+        assert titles(others) == names
         assert others[-1].keys == {"source": f"path:{tmp_path / '7.3.5'}"}, "built already"
         assert own._with_keys(others[-1]) == others[-1]
         keys = own._with_keys(others[0]).keys
@@ -145,5 +142,4 @@ def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
     point = own.state.range.points[-2]
     several = replace(point, title="gone.c and 1 more", files=("gone.c", *point.files))
     assert own._reverted(several).read_text().count("diff --git ") == 1 + len(point.files)
-    revert = own._reverted(point)
-    assert "-\treturn 2;" in revert.read_text()
+    assert "-\treturn 2;" in own._reverted(point).read_text()

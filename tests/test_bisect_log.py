@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,12 +11,13 @@ from typing import Any
 
 import pytest
 from command_line import Kdyno, effect, verdict
-from test_bisect import a_state, difference
+from fake_tree import commit, git
+from test_bisect import a_state, difference, session_of, state_of, titles, without_noise
 
 from kdyno.bisect import points, session
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import Measured, Same, Search, Span, Unusable
-from kdyno.bisect.session import Question, Session, State, Step, Verification, git_log
+from kdyno.bisect.session import Session, State, Step, Verification, git_log
 from kdyno.cli import bisect
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Experiment
@@ -25,26 +25,28 @@ from kdyno.kernels.build import BuildProgress
 from kdyno.measure.execution import Options
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, Verdict
-from kdyno.suites import catalogue
 
 
 def scripted(folder: Path, *steps: str) -> Path:
     """A repository: each step is a commit's title, or words of git after a ``$``."""
     folder.mkdir(exist_ok=True)
-
-    def git(*words: str) -> None:
-        name = ["-c", "user.name=A", "-c", "user.email=a@localhost"]
-        subprocess.run(["git", "-C", folder, *name, *words], check=True, capture_output=True)
-
-    git("init", "-q", "-b", "main")
+    git(folder, "init", "-q", "-b", "main")
     for step in steps:
         if step.startswith("$"):
-            git(*step[1:].split())
+            git(folder, *step[1:].split())
         else:
             (folder / f"{step.replace(' ', '-')}.c").write_text(step)
-            git("add", "-A")
-            git("commit", "-q", "--allow-empty", "-m", step)
+            commit(folder, step)
     return folder
+
+
+def numbered(place: Path) -> tuple[Point, ...]:
+    """The commits of a repository."""
+    names = git(place, "log", "--reverse", "--format=%H").split()
+    return tuple(Point(str(at), str(at), {}, name) for at, name in enumerate(names))
+
+
+THREE = tuple(Point(name, name, {}) for name in ("low", "middle", "high"))
 
 
 def measured(first: float, second: float) -> Measured:
@@ -75,16 +77,14 @@ def test_git_replays_what_the_search_has_come_to(
     tmp_path: Path, steps: list[tuple[int, Any]], marks: tuple[str, ...]
 ) -> None:
     place = scripted(tmp_path / "linux", *"012345678")
-    log = ["git", "-C", str(place), "log", "--reverse", "--format=%H"]
-    names = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()
-    numbered = tuple(Point(str(at), str(at), {}, name) for at, name in enumerate(names))
-    state = replace(a_state(), range=Range(numbered, "commit"), verified=(), finished=False)
+    line = numbered(place)
+    state = replace(a_state(), range=Range(line, "commit"), verified=(), finished=False)
     state = replace(state, steps=tuple(Step(*each) for each in steps))
-    lines = git_log(state).splitlines()
-    assert [line.split()[2] + f" {names.index(line.split()[3])}" for line in lines[1:]] == [*marks]
+    numbers = {point.commit: point.title for point in line}
+    marked = [text.split()[2:] for text in git_log(state).splitlines()[1:]]
+    assert [f"{word} {numbers[commit]}" for word, commit in marked] == [*marks]
     (tmp_path / "bisect.log").write_text(git_log(state))
-    replay = ["git", "-C", str(place), "bisect", "replay", str(tmp_path / "bisect.log")]
-    subprocess.run(replay, check=True, capture_output=True)
+    git(place, "bisect", "replay", str(tmp_path / "bisect.log"))
 
 
 def test_the_letter_has_a_command_line_that_a_shell_takes() -> None:
@@ -106,10 +106,8 @@ def test_a_search_that_is_resumed_is_the_one_that_was_begun(
     tmp_path: Path, kdyno: Kdyno, option: tuple[str, str]
 ) -> None:
     """What it cannot take in is not passed over in silence."""
-    (tmp_path / "it").mkdir()
-    options = Options(tmp_path, tmp_path)
-    Session(tmp_path / "it", a_state(), {}, options, lambda *_: None, print).save()  # type: ignore[arg-type, return-value]
-    done = kdyno("bisect", "--resume", "it", *option, "--runs", tmp_path)
+    session_of(tmp_path / "begun", a_state()).save()
+    done = kdyno("bisect", "--resume", "begun", *option, "--runs", tmp_path)
     assert done.status == 2 and "as it was begun" in done.err
 
 
@@ -119,19 +117,15 @@ def test_a_search_inside_a_merge_is_resumed_with_the_one_around_it(
 ) -> None:
     steps = ("base", "$checkout -q -b side", "one", "two", "$checkout -q main", "other")
     place = scripted(tmp_path / "linux", *steps, "$merge -q -m merge side")
-    three = tuple(Point(name, name, {}) for name in ("low", "middle", "high"))
-    wide = {"ci": (0.9, 1.1), "baseline_value": 1.0}
     judged = verdict(
-        *(effect("pipe", "inconclusive", 1.0, variant=own.name, **wide) for own in three)
+        *(effect("pipe", "inconclusive", 1.0, variant=own.name, ci=(0.9, 1.1)) for own in THREE)
     )
 
     def run(own: Session) -> State:
         if own.folder.name.startswith("inside-"):
-            own._outcome(Run(own.folder / "a-run"), judged, three, 0.001)
-        ends = difference(-0.01)
+            own._outcome(Run(own.folder / "a-run"), judged, THREE, 0.001)
         last = replace(own.state.range, points=own.state.range.points[-2:])
-        check = Verification(0, 1, "v", ends, True)
-        return replace(own.state, range=last, ends=ends, verified=(check,), finished=True)
+        return without_noise(replace(own.state, range=last), [0.0, -0.01])
 
     monkeypatch.setattr(session, "within", lambda *_: judged)
     monkeypatch.setattr(Session, "run", run)
@@ -144,12 +138,6 @@ def test_a_search_inside_a_merge_is_resumed_with_the_one_around_it(
     assert done.status == 0 and "  merge" in (folder / session.ANSWER).read_text()
 
 
-BASE = {
-    "kernel": {"source": "debian:linux-source-7.3"},
-    "suite": [{"name": "unixbench", "cases": ["pipe"]}],
-}
-
-
 def verifying(
     place: Path, range_: tuple[Point, ...], folder: Path, judged: Verdict, seen: list[Experiment]
 ) -> Session:
@@ -159,11 +147,8 @@ def verifying(
         seen.append(experiment)
         return Run(folder / "a-run"), judged
 
-    (folder / "search").mkdir()
-    question = Question("unixbench", "pipe", BASE, str(place), min_effect=0.0025)
-    state = State(question, Range(range_, "commit"), difference(-0.01), "ends")
-    suites, options = catalogue.load(), Options(folder / "cache", folder / "runs")
-    return Session(folder / "search", state, suites, options, execute, lambda _text: None)
+    state = state_of(Range(range_, "commit"), repository=str(place), min_effect=0.0025)
+    return session_of(folder / "search", state, execute)
 
 
 @pytest.mark.needs("git", "sandbox")
@@ -173,14 +158,12 @@ def test_a_merge_of_the_good_end_is_verified_against_that(tmp_path: Path) -> Non
     more = ("$checkout -q topic", "$merge -q -m into main", "topic 2")
     place = scripted(tmp_path / "linux", *steps, *more)
     line, seen = points.commits(place, "main", "topic"), list[Experiment]()
-    assert [point.title for point in line] == ["release", "into", "topic 2"]
+    assert titles(line) == ["release", "into", "topic 2"]
     judged = verdict(effect("pipe", "slower", 0.99, variant=line[1].name))
     search = verifying(place, line[:2], tmp_path, judged, seen)
     (check,) = search.run().verified
-    assert (
-        check.holds
-        and check.why_not == f"it merges {line[0].short} into a branch that did not have it"
-    )
+    why = f"it merges {line[0].short} into a branch that did not have it"
+    assert check.holds and check.why_not == why
     assert [own.name for own in seen[0].variants] == [line[0].name, line[1].name]
 
 
@@ -197,11 +180,7 @@ def test_a_verification_that_decides_nothing_rejects_nothing(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("failed", "why"),
-    [
-        (("middle",), "3 boots of middle"),
-        (("middle", "high"), ""),
-        (("low",), ""),
-    ],
+    [(("middle",), "3 boots of middle"), (("middle", "high"), ""), (("low",), "")],
 )
 def test_only_what_the_middle_kernel_lacks_is_its_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: tuple[str, ...], why: str
@@ -217,36 +196,33 @@ def test_only_what_the_middle_kernel_lacks_is_its_fault(
         *map(own, ("middle", "high")), failed={name: f"3 boots of {name}" for name in failed}
     )
     monkeypatch.setattr(session, "within", lambda *_: judged)
-    three = tuple(Point(name, name, {}) for name in ("low", "middle", "high"))
-    search = verifying(tmp_path, three, tmp_path, judged, [])
+    search = verifying(tmp_path, THREE, tmp_path, judged, [])
     if why:
-        outcome = search._outcome(Run(tmp_path / "a-run"), judged, three, 0.001)
+        outcome = search._outcome(Run(tmp_path / "a-run"), judged, THREE, 0.001)
         assert outcome == Unusable(why)
     else:
         with pytest.raises(ToolError, match="kernels that had figures before have none"):
-            search._outcome(Run(tmp_path / "a-run"), judged, three, 0.001)
+            search._outcome(Run(tmp_path / "a-run"), judged, THREE, 0.001)
 
 
 def test_a_step_that_is_a_third_of_the_difference_is_not_the_cause() -> None:
     """Counted, so without noise: the others are smaller than what is looked for."""
     search = Search(Span(0, 64, difference(0.04)), 0.01)
-    for at, (first, second) in {32: (0.031, 0.009), 16: (0.022, 0.009)}.items():
-        search.record(at, measured(first, second))
-    for at in (8, 4, 6, 5):
-        before = 0.0 if at < 6 and at != 5 else 0.013
-        search.record(at, measured(before, 0.013 - before if at < 8 else 0.009))
+    halves = {32: (0.031, 0.009), 16: (0.022, 0.009), 8: (0.013, 0.009)}
+    halves |= {4: (0.0, 0.013), 6: (0.013, 0.0), 5: (0.013, 0.0)}
+    for at, own in halves.items():
+        search.record(at, measured(*own))
     (step,) = search.steps
     assert (step.low, step.high) == (4, 5) and not search.certain
-    state = replace(a_state(), steps=())
-    assert "the rest comes in steps of less than" in session.answer(
-        replace(
-            state,
-            ends=difference(-0.04),
-            question=replace(state.question, min_effect=0.01),
-            steps=(Step(2, measured(-0.013, -0.009)), Step(1, measured(-0.013, 0.0))),
-            verified=(Verification(0, 1, "v", difference(-0.013), True),),
-        )
+    state = a_state()
+    state = replace(
+        state,
+        ends=difference(-0.04),
+        question=replace(state.question, min_effect=0.01),
+        steps=(Step(2, measured(-0.013, -0.009)), Step(1, measured(-0.013, 0.0))),
+        verified=(Verification(0, 1, "v", difference(-0.013), True),),
     )
+    assert "the rest comes in steps of less than" in session.answer(state)
 
 
 @pytest.mark.needs("git", "sandbox")
@@ -313,7 +289,7 @@ def test_a_file_of_a_release_for_which_no_patch_can_be_laid_is_none_that_is_sear
     (tmp_path / "bad" / "z.c").write_text("two\n")
     files = [Point("0", "good", {}), *(Point(name, name, {}) for name in ("z.c", *old, *new))]
     own = points.patched(files, tmp_path / "good", tmp_path / "bad", tmp_path / "patches")
-    assert [point.title for point in own[1:]] == ["z.c", "files that no patch is laid for"]
+    assert titles(own[1:]) == ["z.c", "files that no patch is laid for"]
     assert own[-1].files == (*old, *new)
 
 
@@ -331,8 +307,7 @@ def test_what_only_the_good_one_sets_is_at_its_default_in_the_bad_one(tmp_path: 
     (tmp_path / "a").write_text("".join(f"# {name} is not set\n" for name in names))
     (tmp_path / "b").write_text("CONFIG_NEW=y\n")
     range_ = points.options(tmp_path / "a", tmp_path / "b")
-    titles = [point.title for point in range_.points[2:]]
-    assert titles == [f"without # {name} is not set" for name in names]
+    assert titles(range_.points[2:]) == [f"without # {name} is not set" for name in names]
     assert range_.keys(range_.points[-1])["config"] == ["CONFIG_NEW=y"]
     assert points.drawn_along(range_.points[2], "# CONFIG_D is not set", "CONFIG_D=y") == ()
 
@@ -343,7 +318,7 @@ def test_a_series_is_not_applied_otherwise_than_it_asks_for(tmp_path: Path, word
     for name in ("a.patch", "b#2.patch"):
         (tmp_path / name).touch()
     (tmp_path / "series").write_text("  # first\na.patch -p1 # good\n\nb#2.patch # -R\n")
-    assert [point.title for point in points.series(tmp_path)[1:]] == ["a.patch", "b#2.patch"]
+    assert titles(points.series(tmp_path)[1:]) == ["a.patch", "b#2.patch"]
     (tmp_path / "series").write_text(f"b#2.patch\na.patch {words}\n")
     with pytest.raises(UsageError, match=rf"a\.patch {words}: patches are applied forwards"):
         points.series(tmp_path)
@@ -361,7 +336,7 @@ def test_ends_without_a_common_commit_are_refused(tmp_path: Path) -> None:
 def test_a_name_and_a_subject_may_have_any_character(tmp_path: Path) -> None:
     place = scripted(tmp_path / "linux", "one", "two\x1eand\x1fmore", "three")
     one, two, three = points.commits(place, "main~2", "main")
-    assert [each.title for each in (one, two, three)] == ["one", "two\x1eand\x1fmore", "three"]
+    assert titles((one, two, three)) == ["one", "two\x1eand\x1fmore", "three"]
     assert three.files == ("three.c",) and three.parents == (two.commit,)
 
 
@@ -371,27 +346,19 @@ def test_a_search_goes_on_from_what_another_process_has_measured(
 ) -> None:
     """The other one had the lock when this one had read the state already."""
     place = scripted(tmp_path / "linux", *"01234")
-    log = ["git", "-C", str(place), "log", "--reverse", "--format=%H"]
-    names = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()
-    numbered = tuple(Point(str(at), str(at), {}, name) for at, name in enumerate(names))
     question = replace(a_state().question, repository=str(place))
-    state = State(question, Range(numbered, "commit"))
+    state = State(question, Range(numbered(place), "commit"))
     folder, later = tmp_path / "search", Step(2, measured(0, -0.01), "by the other")
 
     @contextmanager
     def locked(file: Path, _waiting: object) -> Iterator[None]:
-        folder.mkdir()
-        other = replace(state, ends=difference(-0.01), steps=(later,))
-        Session(folder, other, {}, Options(tmp_path, tmp_path), execute, print).save()
+        session_of(folder, replace(state, ends=difference(-0.01), steps=(later,))).save()
         yield
-
-    def execute(*_arguments: object) -> Any:
-        raise AssertionError
 
     monkeypatch.setattr(bisect.whole, "locked", locked)
     monkeypatch.setattr(Session, "check", lambda _own: None)
     monkeypatch.setattr(Session, "run", lambda own: own.state)
-    (result,) = bisect.searched(folder, state, Options(tmp_path, tmp_path), execute)
+    (result,) = bisect.searched(folder, state, Options(tmp_path, tmp_path), None)  # type: ignore[arg-type]
     assert result.steps == (later,) and session.load(folder) == result
 
 

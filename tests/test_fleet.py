@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_run import bench, manifest_of, steady
-from site_runs import small
+from fake_run import bench, boots_of, manifest_of, steady
+from site_runs import MACHINE, small
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.fleet import waves
@@ -24,11 +24,9 @@ from kdyno.fleet.engine import LATE_S, Commands, Engine, Job, Settings, settings
 from kdyno.fleet.waves import Controller, Place, Record, Shard, Union, build
 from kdyno.measure.loop import Status
 from kdyno.paths import state_root
-from kdyno.store.boot import BootRecord
 from kdyno.store.run import Run, RunWriter, create_run, write_run
 
 TEXT = 'name = "0"\n'
-MANY = 10**6
 
 
 def option(command: Sequence[str], name: str) -> str:
@@ -38,24 +36,17 @@ def option(command: Sequence[str], name: str) -> str:
 @dataclass
 class FakeEngine:
     """Each look a node measures one more group of its job. ``dies``: job → groups before it is
-    lost; ``speed``: job → groups a look; ``fails``: jobs that say so."""
+    lost; ``fails``: jobs that say so."""
 
     folder: Path
     dies: dict[int, int] = field(default_factory=dict)
-    speed: dict[int, int] = field(default_factory=dict)
     fails: frozenset[int] = frozenset()
     commands: list[list[str]] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
-    done: dict[str, int] = field(default_factory=dict)
+    done: Counter[int] = field(default_factory=Counter)
     cancelled: list[str] = field(default_factory=list)
-    refuses: int = 0
 
-    def submit(
-        self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
-    ) -> list[Job]:
-        if self.refuses:
-            self.refuses -= 1
-            raise ToolError("no job could be submitted: the controller is away")
+    def submit(self, work: Sequence[Commands], *_options: Any) -> list[Job]:
         self.folder.mkdir(parents=True, exist_ok=True)
         for number, ((*command,),) in enumerate(work, len(self.jobs)):
             self.jobs.append(Job(str(number), self.folder / f"{number}.json", "RUNNING"))
@@ -68,16 +59,15 @@ class FakeEngine:
                 job.lost = True
                 continue
             number = int(job.name)
-            command, done = self.commands[number], self.done.get(job.name, 0)
+            command = self.commands[number]
             if number in self.fails:
                 self.end(job, 1, "kdyno run: exit status 1")
-            elif done >= self.dies.get(number, MANY):
+            elif self.done[number] == self.dies.get(number):
                 job.state = "NODE_FAIL"
             else:
-                done = min(done + self.speed.get(number, 1), int(option(command, "--max-boots")))
-                self.done[job.name] = done
-                shard(Path(option(command, "--runs")), number, done)
-                if done == int(option(command, "--max-boots")):
+                self.done[number] += 1
+                shard(Path(option(command, "--runs")), number, self.done[number])
+                if self.done[number] == int(option(command, "--max-boots")):
                     self.end(job, 0, "")
 
     def end(self, job: Job, status: int, why: str) -> None:
@@ -100,13 +90,9 @@ def shard(runs: Path, number: int, blocks: int, **images: str) -> None:
     """The run of a job, with so many groups."""
     result = next(iter(runs.glob("*")), None)
     if result is None:
-        run = small(runs, number, level=1.0 + number, blocks=20)
-        result = run.path
-        about = json.loads((result / "manifest.json").read_text())
-        about["images"] = {"stock": "a", "mine": "b", **images}
-        about["host"]["node"] = f"n{number % 2}"
-        (result / "manifest.json").write_text(json.dumps(about))
-        (result / "experiment.toml").write_text(TEXT)
+        about: dict[str, Any] = {"text": TEXT, "images": {"stock": "a", "mine": "b", **images}}
+        about["host"] = {**MACHINE, "node": f"n{number % 2}"}
+        result = small(runs, number, 1.0 + number, blocks=20, **about).path
         (result / "boots").rename(result / "later")
         (result / "boots").mkdir()
     for boot in sorted((result / "later").iterdir()):
@@ -164,10 +150,6 @@ def options(fleet: Fleet, name: str) -> list[str]:
     return [option(command, name) for command in fleet.engine.commands]
 
 
-def boots(run: Run) -> list[BootRecord]:
-    return [boot for boot in run.boots() if isinstance(boot, BootRecord)]
-
-
 def ran(fleet: Fleet, **measure: Any) -> tuple[Run, str]:
     """A new run to its end, and why it stopped."""
     with fleet.new() as writer:
@@ -177,7 +159,7 @@ def ran(fleet: Fleet, **measure: Any) -> tuple[Run, str]:
 def test_until_the_budget(fleet: Fleet) -> None:
     run, why = ran(fleet)
     assert why == "max_boots = 20 reached"
-    result, manifest = boots(run), run.manifest()
+    result, manifest = boots_of(run), run.manifest()
     assert len(result) == 40 and len({each.job.shard for each in result}) == 40
     assert [each.index for each in result] == list(range(40))
     assert Counter(each.block for each in result) == dict.fromkeys(range(20), 2)
@@ -194,19 +176,19 @@ def test_until_the_budget(fleet: Fleet) -> None:
 def test_until_the_widths_are_small_or_the_minutes_are_over(fleet: Fleet) -> None:
     run, why = ran(fleet, precision=0.01, max_boots=1000)
     # The first look is after 8 groups: four looks at two nodes.
-    assert why == "precision reached" and len(boots(run)) == 2 * 8
+    assert why == "precision reached" and len(boots_of(run)) == 2 * 8
     assert fleet.engine.cancelled == ["0", "1"]
     assert fleet.states[-1].variant == "on 2 nodes" and fleet.states[-1].block == 6
     run, why = ran(fleet, max_minutes=0.05, max_boots=1000)
     # Three seconds, two groups at a look each half second.
-    assert why == "max_minutes = 0.05 reached" and len(boots(run)) == 2 * 14
+    assert why == "max_minutes = 0.05 reached" and len(boots_of(run)) == 2 * 14
 
 
 def test_a_node_that_dies_loses_what_it_was_at_and_no_more(fleet: Fleet) -> None:
     fleet.engine.dies = {1: 5}
     run, _ = ran(fleet)
-    lost = [boot for boot in boots(run) if boot.job.shard.startswith("1/")]
-    assert len(lost) == 10 and len(boots(run)) == 40
+    lost = [boot for boot in boots_of(run) if boot.job.shard.startswith("1/")]
+    assert len(lost) == 10 and len(boots_of(run)) == 40
     assert fleet.messages == ["job 1: it ended without a result (node_fail)"]
     assert len(fleet.engine.jobs) == 4
 
@@ -246,7 +228,7 @@ def test_an_engine_that_is_away_for_a_while(fleet: Fleet, monkeypatch: pytest.Mo
 
     def refused(*given: Any) -> list[Job]:
         if fleet.engine.jobs and fleet.now_s < 60:
-            fleet.engine.refuses = 1
+            raise ToolError("no job could be submitted: the controller is away")
         return submit(*given)
 
     monkeypatch.setattr(fleet.engine, "submit", refused)
@@ -256,6 +238,7 @@ def test_an_engine_that_is_away_for_a_while(fleet: Fleet, monkeypatch: pytest.Mo
     fleet.now_s = 0.0
     fleet.engine.jobs.clear()
     fleet.engine.commands.clear()
+    fleet.engine.done.clear()
     with pytest.raises(ToolError, match="the controller is away"):
         ran(fleet, max_boots=100)
 
@@ -291,13 +274,13 @@ def resumed(fleet: Fleet, run: Run, count: int = 40) -> None:
     with write_run(run.path) as writer:
         why = fleet.controller(writer, record_of(run)).run()
     assert why == "max_boots = 20 reached"
-    assert len({boot.job.shard for boot in boots(run)}) == len(boots(run)) == count
+    assert len({boot.job.shard for boot in boots_of(run)}) == len(boots_of(run)) == count
 
 
 @pytest.mark.slow
 def test_leaving_cancels_its_own_jobs_and_keeps_their_groups(fleet: Fleet) -> None:
     run = killed(fleet, 2.0, KeyboardInterrupt)
-    assert fleet.engine.cancelled == ["0", "1"] and len(boots(run)) == 16
+    assert fleet.engine.cancelled == ["0", "1"] and len(boots_of(run)) == 16
     assert (record_of(run).next, record_of(run).spent_s) == (2, 2.0)
     resumed(fleet, run)
     assert options(fleet, "--max-boots")[2:] == ["6", "6"]
@@ -306,7 +289,7 @@ def test_leaving_cancels_its_own_jobs_and_keeps_their_groups(fleet: Fleet) -> No
 @pytest.mark.slow
 def test_what_the_jobs_of_a_killed_controller_measured_counts(fleet: Fleet) -> None:
     run = killed(fleet, 2.0, SystemExit)
-    assert len(boots(run)) == 16
+    assert len(boots_of(run)) == 16
     # They go on meanwhile, until whoever goes on with the run cancels them.
     for _ in range(2):
         fleet.engine.look(fleet.engine.jobs)
@@ -375,7 +358,7 @@ def test_boots_that_say_of_no_job_that_they_are_its(fleet: Fleet) -> None:
         job = run.path / "boots" / name / "job.json"
         job.write_text(json.dumps({**json.loads(job.read_text()), "shard": each}))
     resumed(fleet, run, 42)
-    assert {boot.job.shard for boot in boots(run)} >= {"x/0/0000-stock", "0/0/0000-stock"}
+    assert {boot.job.shard for boot in boots_of(run)} >= {"x/0/0000-stock", "0/0/0000-stock"}
 
 
 def test_what_jobs_leave_is_not_read_through_links(tmp_path: Path) -> None:
@@ -424,15 +407,13 @@ class Builder:
 
     folder: Path
     answer: bytes = b'{"images": {"stock": {}, "mine": {}}, "failed": {"avx": "skipped: no AVX"}}'
-    lost: frozenset[int] = frozenset()
+    lost: Sequence[int] = ()
     late_s: float = 0.0
     now_s: float = 0.0
     messages: list[str] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
 
-    def submit(
-        self, work: Sequence[Commands], sbatch: dict[str, Any] | None = None, cpus: Any = ()
-    ) -> list[Job]:
+    def submit(self, work: Sequence[Commands]) -> list[Job]:
         number = len(self.commands)
         (((*command,),),) = work
         self.commands.append(command)
@@ -452,8 +433,6 @@ class Builder:
 
     def cancel(self, jobs: Iterable[Job]) -> None: ...
 
-    def cancel_label(self) -> None: ...
-
     def built(self) -> tuple[list[str], dict[str, str]]:
         folder = self.folder / "b"
         return build(
@@ -461,14 +440,12 @@ class Builder:
         )
 
 
-BUILT = ["stock", "mine"], {"avx": "skipped: no AVX"}
-
-
 @pytest.mark.parametrize(("late_s", "lost"), [(0, ()), (0, (0, 1)), (30, ())])
 def test_kernels_are_built_by_a_job(tmp_path: Path, late_s: float, lost: Sequence[int]) -> None:
     """Lost ones are submitted again; what a node wrote may be seen late."""
-    builder = Builder(tmp_path / "jobs", late_s=late_s, lost=frozenset(lost))
-    assert builder.built() == BUILT and len(builder.commands) == len(lost) + 1
+    builder = Builder(tmp_path / "jobs", late_s=late_s, lost=lost)
+    assert builder.built() == (["stock", "mine"], {"avx": "skipped: no AVX"})
+    assert len(builder.commands) == len(lost) + 1
     assert builder.commands[0][3:6] == ["kdyno", "build", "mine.toml"]
     assert builder.messages[-1] == f"kernels: built by job {len(lost)}"
 
@@ -476,7 +453,7 @@ def test_kernels_are_built_by_a_job(tmp_path: Path, late_s: float, lost: Sequenc
 @pytest.mark.parametrize(
     ("message", "about"),
     [
-        (r"not built: job 2: it ended .* \(node_fail\)", {"lost": frozenset({0, 1, 2})}),
+        (r"not built: job 2: it ended .* \(node_fail\)", {"lost": (0, 1, 2)}),
         (r"not built: .* is not seen here", {"late_s": 90.0}),
         (r"\.json: damaged: ", {"answer": b"{}"}),
         (r"\.json: damaged: ", {"answer": b"[" * 100_000}),

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import Kdyno, effect, verdict
+from fake_run import boots_of
 from on_screen import text as on_screen
-from site_runs import small
+from site_runs import MACHINE, small
 
 from kdyno.errors import UsageError
 from kdyno.judge.judging import judge_again
@@ -20,7 +20,6 @@ from kdyno.report.evidence import gather
 from kdyno.report.page import page
 from kdyno.report.sentence import worded
 from kdyno.stats.groups import heterogeneity
-from kdyno.store.boot import BootRecord
 from kdyno.store.comparable import join
 from kdyno.store.run import Run
 from kdyno.store.verdict import Strata, StratumEffect, Verdict
@@ -28,19 +27,13 @@ from kdyno.store.verdict import Strata, StratumEffect, Verdict
 AMD, INTEL = "AMD EPYC", "Intel Xeon"
 
 
-def on(
-    runs: Path, effects: Mapping[str, float], cpus: Sequence[str] = (AMD, AMD, INTEL)
-) -> list[Run]:
+def on(runs: Path, effects: Mapping[str, float], **more: object) -> list[Run]:
     """A run on each machine: name → its effect; each is as fast as it likes."""
     results = []
     for day, (name, ratio) in enumerate(effects.items()):
-        run = small(runs, day, level=1.0 + 3.0 * day, effect=ratio, cpu=cpus[day], blocks=8)
-        path = run.path / "manifest.json"
-        about = json.loads(path.read_text())
-        about["host"]["machine_id"] = name
-        about["images"] = {"stock": "a", "mine": "b"}
-        path.write_text(json.dumps(about))
-        results.append(run)
+        more["host"] = {**MACHINE, "cpu_model": (AMD, AMD, INTEL)[day], "machine_id": name}
+        more["images"] = {"stock": "a", "mine": "b"}
+        results.append(small(runs, day, 1.0 + 3.0 * day, ratio, blocks=8, **more))
     return results
 
 
@@ -112,10 +105,8 @@ def test_of_many_machines_a_text_has_those_at_both_ends() -> None:
 
 
 def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:
-    runs = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02}) + on(tmp_path / "more", {"aa": 1.02})
-    later = json.loads((runs[2].path / "manifest.json").read_text())
-    later["created"] = "2026-03-01T00:00:00.000000+00:00"
-    (runs[2].path / "manifest.json").write_text(json.dumps(later))
+    later = on(tmp_path / "more", {"aa": 1.02}, created="2026-03-01T00:00:00.000000+00:00")
+    runs = [*on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02}), *later]
     _, verdict = judged(runs, tmp_path / "joined")
     assert verdict.effects[0].strata is not None
     assert blocks(verdict.effects[0].strata.machines) == {f"{AMD} aa": 16, f"{AMD} bb": 8}
@@ -129,12 +120,11 @@ def test_boots_come_along_and_the_same_runs_make_the_same_run(tmp_path: Path) ->
     runs = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02})
     joined, _ = judged(runs, tmp_path / "joined")
     again, _ = judged(runs, tmp_path / "joined")
-    boots = [boot for boot in joined.boots() if isinstance(boot, BootRecord)]
+    boots = boots_of(joined)
     assert [boot.index for boot in boots] == list(range(32))
     assert [boot.block for boot in boots] == [at // 2 for at in range(32)]
     assert {boot.job.machine for boot in boots[:16]} == {f"{AMD} aa"}
-    first = [boot for boot in runs[1].boots() if isinstance(boot, BootRecord)]
-    assert [boot.samples for boot in boots[16:]] == [each.samples for each in first]
+    assert [boot.samples for boot in boots[16:]] == [each.samples for each in boots_of(runs[1])]
     mine, other = joined.manifest(), again.manifest()
     assert (mine.created, mine.seed) == (other.created, other.seed)
     assert mine.created == "2026-01-02T08:00:00.000001+00:00"  # newer than the newest of them

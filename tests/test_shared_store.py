@@ -16,14 +16,14 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from fake_run import boots_of
 from shared_stores import address, server, shared
-from site_runs import small
+from site_runs import MACHINE, small
 from sqlalchemy import func, select, text
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.judge.judging import judge_again
 from kdyno.report.site.summary import of_rows, summarize
-from kdyno.store.boot import BootRecord
 from kdyno.store.database import query
 from kdyno.store.database.query import Wanted, reading, writing
 from kdyno.store.database.shared import Shared, copy_of, pack, put, unpack, weighed
@@ -145,16 +145,12 @@ def test_an_error_in_the_middle_leaves_nothing(run: Run, shared: Shared) -> None
 
 
 def test_which_runs(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = []
-    for day, (version, cpu, experiment) in enumerate(
-        [
-            ("7.3.0-rc1", "AMD EPYC", "nightly"),
-            ("7.3.0-rc2", "Intel Xeon", "nightly"),
-            ("7.4.0", "AMD EPYC", "100%_sure"),
-        ]
-    ):
-        run = small(tmp_path / "runs", day, version=version, cpu=cpu, experiment=experiment)
-        names.append(shared.push(run).name)
+    runs = [
+        small(tmp_path / "runs", 0, version="7.3.0-rc1", cpu="AMD EPYC"),
+        small(tmp_path / "runs", 1, version="7.3.0-rc2", cpu="Intel Xeon"),
+        small(tmp_path / "runs", 2, version="7.4.0", cpu="AMD EPYC", experiment="100%_sure"),
+    ]
+    names = [shared.push(run).name for run in runs]
     for wanted, expected in (
         (Wanted(), names),
         (Wanted(kernel="v7.3*-rc*"), names[:2]),
@@ -180,14 +176,11 @@ def test_which_runs(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_run_on_several_machines_is_found_by_each(tmp_path: Path, shared: Shared) -> None:
-    run = small(tmp_path / "runs", cpu="AMD EPYC + Intel Xeon")
-    manifest = run.manifest()
     hosts = {
-        f"{model} {node}": {**manifest.host, "cpu_model": model}
+        f"{model} {node}": {**MACHINE, "cpu_model": model}
         for model, node in (("AMD EPYC", "n1"), ("Intel Xeon", "n2"), ("Intel Xeon", "n3"))
     }
-    with write_run(run.path) as writer:
-        writer.save_manifest(manifest.model_copy(update={"machines": hosts}))
+    run = small(tmp_path / "runs", cpu="AMD EPYC + Intel Xeon", machines=hosts)
     small(tmp_path / "runs", 1, cpu="ARM Neoverse")
     shared.push(run)
     with reading(shared._engine, shared.address) as connection:
@@ -214,9 +207,7 @@ def test_rows_are_what_the_folders_say(tmp_path: Path, shared: Shared) -> None:
     of_mine = select(SAMPLES).where(SAMPLES.c.case == "pipe", SAMPLES.c.variant == "mine")
     with reading(shared._engine, shared.address) as connection:
         row = connection.execute(of_mine.order_by(SAMPLES.c.run)).first()
-    boots = [
-        boot for boot in runs[0].boots() if isinstance(boot, BootRecord) and boot.variant == "mine"
-    ]
+    boots = [boot for boot in boots_of(runs[0]) if boot.variant == "mine"]
     assert row is not None and row.blocks == list(range(7))
     assert row.scores == [boot.samples[0].score for boot in boots]
 

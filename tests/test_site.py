@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,6 +71,11 @@ def rows(site: Path) -> list[str]:
     return re.findall(r"<tr.*?</tr>", text.split("<tbody>")[1], re.S)
 
 
+def row_of(site: Path, name: str) -> str:
+    (row,) = [row for row in rows(site) if name in row]
+    return row
+
+
 def test_pages_of_a_few_runs(runs: Path, tmp_path: Path) -> None:
     first, second = small(runs, 0), small(runs, 1, 1.1, experiment="other")
     built = build_site(runs, tmp_path / "site")
@@ -92,13 +98,12 @@ def test_no_runs_at_all(runs: Path, tmp_path: Path) -> None:
 
 
 def test_runs_of_every_state_are_listed_with_the_reason(runs: Path, tmp_path: Path) -> None:
-    good = small(runs)
-    broken, later, odd = (small(runs, day) for day in (1, 2, 3))
+    good, site = small(runs), tmp_path / "site"
+    broken, later, odd, lost = (small(runs, day) for day in (1, 2, 3, 4))
     (broken.path / "manifest.json").write_text("{")
     data = json.loads((later.path / "manifest.json").read_text())
     (later.path / "manifest.json").write_text(json.dumps(data | {"schema": 0}))
     (odd.path / "verdict.json").write_text('{"schema": 7}')
-    lost = small(runs, 4)
     (lost.path / "boots" / "0003-mine" / "samples.jsonl").write_text("{")
     stopped = stored(runs, None, state="interrupted")
     failed = stored(runs, verdict(failed={"stock": "it did not boot"}), state="failed")
@@ -106,15 +111,9 @@ def test_runs_of_every_state_are_listed_with_the_reason(runs: Path, tmp_path: Pa
     (runs / "2026-01-05T0800-link-0000").symlink_to(good.path)
     (runs / "not a run").mkdir()
     with create_run(runs, "", good.manifest().model_copy(update={"state": "running"})) as writer:
-        build_site(runs, tmp_path / "site")
-        results = {row: row for row in rows(tmp_path / "site")}
-    pages = checked(tmp_path / "site")
-
-    def row(name: str) -> str:
-        (one,) = [each for each in results if name in each]
-        return one
-
-    assert len(results) == 9
+        build_site(runs, site)
+    pages = checked(site)
+    assert len(rows(site)) == 9
     for run, state, reason in (
         (broken.name, "damaged", "manifest.json: damaged"),
         (later.name, "schema 0", "written in schema 0, this kdyno reads 1"),
@@ -123,12 +122,13 @@ def test_runs_of_every_state_are_listed_with_the_reason(runs: Path, tmp_path: Pa
         ("2026-01-05T0800-empty-0000", "empty", "there is no manifest.json"),
         (writer.run.name, "running", ""),
     ):
-        assert f">{state}</span>" in row(run) and reason in row(run)
-        assert f"runs/{run}.html" not in row(run) and f"runs/{run}.html" not in pages
-    assert "1 of its boots are damaged" in row(lost.name)
-    assert "the baseline stock failed (it did not boot)" in row(failed.name)
+        row = row_of(site, run)
+        assert f">{state}</span>" in row and reason in row
+        assert f"runs/{run}.html" not in row and f"runs/{run}.html" not in pages
+    assert "1 of its boots are damaged" in row_of(site, lost.name)
+    assert "the baseline stock failed (it did not boot)" in row_of(site, failed.name)
     for name in (good.name, lost.name, failed.name):
-        assert f"runs/{name}.html" in row(name) and f"runs/{name}.html" in pages
+        assert f"runs/{name}.html" in row_of(site, name) and f"runs/{name}.html" in pages
 
 
 def test_only_what_changed_is_made_again(runs: Path, tmp_path: Path) -> None:
@@ -167,8 +167,7 @@ def test_a_run_whose_writer_is_gone_is_looked_at_again(runs: Path, tmp_path: Pat
         build_site(runs, tmp_path / "site")
         assert any(">running</span>" in row for row in rows(tmp_path / "site"))
     build_site(runs, tmp_path / "site")
-    (row,) = [row for row in rows(tmp_path / "site") if writer.run.name in row]
-    assert ">interrupted</span>" in row
+    assert ">interrupted</span>" in row_of(tmp_path / "site", writer.run.name)
 
 
 @pytest.mark.slow
@@ -188,10 +187,7 @@ def test_pages_by_several_processes(
     template = small(runs)
     for number in range(13):
         copy = runs / f"2026-02-01T0800-copy-{number:04d}"
-        copy.mkdir()
-        for path in template.path.rglob("*"):
-            goal = copy / path.relative_to(template.path)
-            goal.mkdir() if path.is_dir() else os.link(path, goal)
+        shutil.copytree(template.path, copy, copy_function=os.link)
     seen: list[tuple[int, int]] = []
     built = build_site(runs, tmp_path / "site", progress=lambda *counts: seen.append(counts))
     assert built.rendered == 14 and seen == [(done, 14) for done in range(1, 15)]
@@ -346,7 +342,7 @@ def test_a_report_that_cannot_be_drawn_takes_no_other_away(
     monkeypatch.setattr(report_page, "_page_data", breaks)
     build_site(runs, tmp_path / "site")
     checked(tmp_path / "site")
-    (row,) = [row for row in rows(tmp_path / "site") if bad.name in row]
+    row = row_of(tmp_path / "site", bad.name)
     assert "could not be made: ZeroDivisionError: &lt;b&gt;" in row
     assert (tmp_path / "site" / "runs" / f"{good.name}.html").is_file()
 

@@ -363,9 +363,7 @@ FILES = (
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.sampled_from(FILES), data=contents)
 def test_no_content_of_a_run_raises_anything_else(tmp_path: Path, name: str, data: bytes) -> None:
     rows = list_runs(tmp_path)
@@ -397,10 +395,7 @@ def test_entries_are_what_the_folders_say(tmp_path: Path) -> None:
     first = add(tmp_path, "a", "2026-11-21T09:15:01+00:00", "running")
     rows = entries(tmp_path)
     listed = [(run.path, own.experiment, own.state, own.sentence) for run, own in rows]
-    assert listed == [
-        (first, "a", "interrupted", ""),
-        (second, "b", "finished", "Faster."),
-    ]
+    assert listed == [(first, "a", "interrupted", ""), (second, "b", "finished", "Faster.")]
     assert (tmp_path / INDEX).is_file()
     assert entries(tmp_path) == rows
 
@@ -422,9 +417,7 @@ def test_the_index_follows_changes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=300), keep=st.integers(0, 9000))
 def test_a_damaged_index_is_made_again(tmp_path: Path, data: bytes, keep: int) -> None:
     if not list(tmp_path.iterdir()):

@@ -52,7 +52,8 @@ def seen(tmp_path: Path) -> Path:
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         pytest.skip("mounting takes root and /dev/fuse")
     tmp_path.chmod(0o755)
-    (tmp_path / "seen").mkdir()
+    for name in ("real", "seen"):
+        (tmp_path / name).mkdir()
     return tmp_path / "seen"
 
 
@@ -80,7 +81,6 @@ def output_of(process: subprocess.Popen[str]) -> str:
 def test_the_doctor_sees_that_no_lock_is_seen_by_the_other(seen: Path, tmp_path: Path) -> None:
     """What the tests below need of these mounts."""
     real = tmp_path / "real"
-    real.mkdir()
     (real / TOKEN).write_text("sesame")
     with (real / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -133,7 +133,6 @@ def test_a_job_is_not_lost_because_its_outcome_is_seen_late(
     seen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where what was not there a moment ago is not asked for again, as on NFS."""
-    (tmp_path / "real").mkdir()
     monkeypatch.setenv("OPTIONS", "negative_timeout=3,entry_timeout=3,attr_timeout=3")
     controller = machine("n1", seen, sys.executable, "-c", OUTCOME, str(seen / "outcome"))
     assert controller.stdout is not None
@@ -156,7 +155,6 @@ print(*sorted(it.name for it in Path(sys.argv[1]).iterdir()))
 
 def test_nothing_stays_of_a_folder_removed_with_its_lock(seen: Path, tmp_path: Path) -> None:
     """As on NFS, an open file that is removed is there under another name until it is closed."""
-    (tmp_path / "real").mkdir()
     request = (sys.executable, "-c", SCRATCH, str(seen))
     dead = machine("n1", seen, *request, "die")
     dead.communicate(timeout=LIMIT_S)

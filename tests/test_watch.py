@@ -8,7 +8,6 @@ import json
 import math
 import os
 import signal
-import subprocess
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -17,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, effect, kdyno
+from command_line import Kdyno, effect, verdict
+from fake_tree import commit, git
+from test_bisect import without_noise
 
 from benchmarks.simulation.synthetic import normal
 from benchmarks.statistics import recorded
 from benchmarks.watch import CASES, COMMITS, NIGHTS, STEPS, replay, watcher
 from kdyno import whole
-from kdyno.bisect.search import Difference, Measured, Span
-from kdyno.bisect.session import State, Step, Verification
+from kdyno.bisect.session import State
 from kdyno.cli import watch as branch
 from kdyno.errors import BuildError, ToolError
 from kdyno.experiment.model import Experiment
@@ -32,8 +32,6 @@ from kdyno.store import watch as store
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.store.watch import Alarm, Watch
-
-__all__ = ["kdyno"]
 
 # The rule, simulated.
 
@@ -69,10 +67,8 @@ def test_a_drift_that_no_visit_sees_alone_is_found_in_the_history(tmp_path: Path
 
 FILE = """\
 name = "nightly"
-question = "Did it get slower?"
 [kernel]
 source = "git:linux#main"
-config = ["bench"]
 [[suite]]
 name = "unixbench"
 cases = ["pipe", "syscall"]
@@ -90,26 +86,22 @@ class World:
     call: Callable[..., Any]
     measured: list[tuple[str, ...]] = field(default_factory=list)
     """Titles of the commits of each run."""
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    """Of the variants of the last one."""
     searched: list[tuple[str, str]] = field(default_factory=list)
     fails: Mapping[str, Exception] = field(default_factory=dict)
     """Name of a run → what happens to it."""
-    unsure: float = 0.002
-    """Half-width of an effect."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Variant → why it has no figure."""
     lacking: frozenset[str] = frozenset()
     """Cases that fail in the tip."""
 
     def git(self, *words: str) -> str:
-        name = ["-c", "user.name=A", "-c", "user.email=a@localhost"]
-        line = ["git", "-C", str(self.folder / "linux"), *name, *words]
-        return subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip()
+        return git(self.folder / "linux", *words)
 
     def commit(self, title: str, speed: float, file: str = "speed") -> str:
         (self.folder / "linux" / file).write_text(f"{speed}\n")
-        self.git("add", "-A")
-        self.git("commit", "-q", "-m", title)
-        return self.git("rev-parse", "HEAD")
+        return commit(self.folder / "linux", title)
 
     def speed(self, commit: str) -> float:
         names = self.git("ls-tree", "--name-only", commit).split()
@@ -137,68 +129,40 @@ class World:
         )
         if problem := self.fails.get(experiment.name):
             raise problem
-        speeds = {name: self.speed(commit) for name, commit in commits.items()}
-        return Run(self.runs / experiment.name), self.verdict(speeds, experiment.baseline)
+        self.speeds = {name: self.speed(commit) for name, commit in commits.items()}
+        return Run(self.runs / experiment.name), self.verdict(self.speeds, experiment.baseline)
 
     def verdict(self, speeds: Mapping[str, float], baseline: str) -> Verdict:
         effects = []
         for variant in speeds.keys() - {baseline}:
             for case in ("pipe", "syscall"):
                 ratio = speeds[variant] / speeds[baseline] if case == "pipe" else 1.0
-                low, high = ratio * (1 - self.unsure), ratio * (1 + self.unsure)
-                word = "faster" if low > 1 else "slower" if high < 1 else "equivalent"
+                word = "faster" if ratio > 1.002 else "slower" if ratio < 0.998 else "equivalent"
                 p_value = 1e-5 if word != "equivalent" else 0.6
-                more = {"variant": variant, "ci": (low, high), "blocks": 20, "p_value": p_value}
-                own = effect(case, word, ratio, **more)
+                own = effect(case, word, ratio, variant=variant, p_value=p_value)
                 if self.failed or case in self.lacking:
                     none = {"verdict": "failed", "ratio": None, "ci": None}
                     own = own.model_copy(update={**none, "reason": "tip: the case failed"})
                 effects.append(own)
-        more = {"boots": {}, "effects": tuple(effects), "failed": dict(self.failed)}
-        return Verdict(experiment="x", baseline=baseline, **more)
+        return verdict(*effects, baseline=baseline, failed=dict(self.failed))
 
     def within(self, _run: Run, against: str, variant: str) -> Verdict:
-        reference, *_rest = self.measured[-1]
-        commits = dict(zip(("reference", "tip", "before"), self.measured[-1], strict=False))
-        speeds = {name: self.by_title(title) for name, title in commits.items()}
-        assert reference
-        return self.verdict({name: speeds[name] for name in (against, variant)}, against)
-
-    def by_title(self, title: str) -> float:
-        commits = self.git("log", "--all", "--reflog", "--format=%H %s").splitlines()
-        return next(
-            self.speed(commit.split()[0]) for commit in commits if commit.split(" ", 1)[1] == title
-        )
+        return self.verdict({name: self.speeds[name] for name in (against, variant)}, against)
 
     def search(
         self, place: Path, state: State, _options: object, _execute: object
     ) -> Iterator[State]:
-        """Without noise: every step that there is."""
+        """Every step that there is."""
         points = state.range.points
         self.searched.append((points[0].title, points[-1].title))
         if problem := self.fails.get("search"):
             raise problem
-        logs = [math.log(self.speed(point.commit)) for point in points]
-
-        def difference(high: int, low: int) -> Difference:
-            log = logs[high] - logs[low]
-            return Difference(math.exp(log), math.exp(log - 1e-6), math.exp(log + 1e-6))
-
-        last = len(points) - 1
-        state = replace(state, ends=difference(last, 0), finished=True)
-        while (search := state.search()).span is not None:
-            span, at = search.span, (search.span.low + search.span.high) // 2
-            halves = (difference(at, span.low), difference(span.high, at))
-            outcome = Measured(*halves, difference(span.high, span.low))
-            state = replace(state, steps=(*state.steps, Step(at, outcome)))
-        spans: list[Span] = search.steps
         place.mkdir()
-        verified = [Verification(span.low, span.high, "v", span.difference, True) for span in spans]
-        yield replace(state, verified=tuple(verified))
+        yield without_noise(state, [math.log(self.speed(point.commit)) for point in points])
 
 
 @pytest.fixture
-def world(tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> World:
+def fresh(tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> World:
     own = World(tmp_path, tmp_path / "runs", kdyno)
     (tmp_path / "linux").mkdir()
     own.git("init", "-q", "-b", "main")
@@ -210,11 +174,18 @@ def world(tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch) -> Worl
     return own
 
 
+@pytest.fixture
+def world(fresh: World) -> World:
+    """After the first visit, to whose tip later ones are compared."""
+    assert fresh.visit().status == 0
+    return fresh
+
+
 pytestmark = pytest.mark.needs("git", "sandbox")
 
 
 def test_a_step_is_measured_confirmed_searched_and_told_once(world: World) -> None:
-    assert world.visit().status == 0 and world.measured == []
+    assert world.measured == []
     world.commit("docs", 1.0, "docs")
     assert world.visit().status == 0 and world.measured == [("base", "docs")]
     slow = world.commit("slow", 0.95)
@@ -240,7 +211,6 @@ def test_a_step_is_measured_confirmed_searched_and_told_once(world: World) -> No
 
 
 def test_what_is_undone_is_fixed(world: World) -> None:
-    world.visit()
     world.commit("slow", 0.95)
     world.visit()
     world.commit("other", 1.0, "docs")
@@ -256,7 +226,6 @@ def test_what_is_undone_is_fixed(world: World) -> None:
 
 
 def test_two_steps_between_two_visits_are_two_differences(world: World) -> None:
-    world.visit()
     world.commit("slow", 0.95)
     world.commit("slower", 0.9)
     assert world.visit().status == 10
@@ -265,7 +234,6 @@ def test_two_steps_between_two_visits_are_two_differences(world: World) -> None:
 
 @pytest.mark.parametrize("name", ["nightly", "nightly-confirm", "search"])
 def test_an_interrupted_visit_goes_on_where_it_was(world: World, name: str) -> None:
-    world.visit()
     world.commit("slow", 0.95)
     world.fails = {name: KeyboardInterrupt()}
     assert world.visit().status == 130 and world.messages() == []
@@ -279,7 +247,6 @@ def test_an_interrupted_visit_goes_on_where_it_was(world: World, name: str) -> N
 
 
 def test_who_does_not_listen_is_told_again(world: World) -> None:
-    world.visit()
     world.commit("slow", 0.95)
     (world.folder / "deaf").touch()
     done = world.visit()
@@ -291,7 +258,6 @@ def test_who_does_not_listen_is_told_again(world: World) -> None:
 
 
 def test_what_was_undone_before_it_was_told_is_told(world: World) -> None:
-    world.visit()
     world.commit("slow", 0.95)
     (world.folder / "n.toml").write_text(FILE.replace('"sh"', '"./absent"'))
     done = world.visit("--json", world.folder / "new.json")
@@ -305,7 +271,6 @@ def test_what_was_undone_before_it_was_told_is_told(world: World) -> None:
 
 
 def test_a_command_that_leaves_a_process_behind_has_taken_the_alarm(world: World) -> None:
-    world.visit()
     world.commit("slow", 0.95)
     line = "cat >> told.jsonl; sleep 600 & echo $! > left"
     (world.folder / "n.toml").write_text(FILE.replace("cat >> told.jsonl; test ! -e deaf", line))
@@ -318,7 +283,6 @@ def test_a_command_that_leaves_a_process_behind_has_taken_the_alarm(world: World
 def test_stdout_is_what_a_program_reads_alone(
     world: World, option: str, read: Callable[[str], object]
 ) -> None:
-    world.visit()
     world.commit("slow", 0.95)
     done = world.visit(option, "-")
     assert done.status == 10 and "slow" in done.out and "is slower" in done.err
@@ -326,7 +290,6 @@ def test_stdout_is_what_a_program_reads_alone(
 
 
 def test_what_is_acknowledged_while_another_is_told_stays_so(world: World) -> None:
-    world.visit()
     world.commit("slow", 0.95)
     world.commit("slower", 0.9)
     (world.folder / "deaf").touch()
@@ -335,14 +298,12 @@ def test_what_is_acknowledged_while_another_is_told_stays_so(world: World) -> No
     _first, second = world.watch().alarms
     folder = store.folder_of(world.runs, "nightly") / store.ACKNOWLEDGED
     line = f"mkdir -p {folder}; touch {folder}/{second.id}; cat > /dev/null"
-    file = world.folder / "n.toml"
-    file.write_text(FILE.replace("cat >> told.jsonl; test ! -e deaf", line))
+    (world.folder / "n.toml").write_text(FILE.replace("cat >> told.jsonl; test ! -e deaf", line))
     assert "slower" not in world.visit().out.replace("is slower", "")
     assert [alarm.state for alarm in world.watch().alarms] == ["bisected", "acknowledged"]
 
 
 def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
-    world.visit()
     world.commit("broken", 0.5)
     world.fails = {"nightly": BuildError("variant 'tip' did not build:\n error")}
     done = world.visit("--junit", "-")
@@ -357,7 +318,6 @@ def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
 
 def test_what_has_no_figure_is_an_error_each_time(world: World) -> None:
     """A reference that boots no more would end the watch in silence."""
-    world.visit()
     world.commit("docs", 1.0, "docs")
     world.failed = {"reference": "3 boots failed: panic"}
     done = world.visit("--junit", "-")
@@ -376,7 +336,6 @@ def test_what_has_no_figure_is_an_error_each_time(world: World) -> None:
 
 
 def test_a_tip_that_cannot_be_confirmed_holds_up_no_later_one(world: World) -> None:
-    world.visit()
     world.commit("slow", 0.95)
     world.fails = {"nightly-confirm": BuildError("variant 'reference' did not boot")}
     assert world.visit().status == 1 and world.watch().alarms == ()
@@ -392,7 +351,6 @@ def test_a_tip_that_cannot_be_confirmed_holds_up_no_later_one(world: World) -> N
 def test_what_a_second_run_or_the_search_does_not_have_is_no_alarm(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.visit()
     world.commit("odd", 0.95)
     once = world.once
 
@@ -415,58 +373,52 @@ def test_what_a_second_run_or_the_search_does_not_have_is_no_alarm(
 
 def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
     """As linux-next is, each day anew: the step is another commit, and the same difference."""
-    world.visit()
     base = world.git("rev-parse", "HEAD")
     world.commit("slow", 0.95, "next")
     world.visit()
     (first,) = world.messages()
     for day in ("one", "two"):
-        world.git("checkout", "-q", "-b", day, base)
+        world.git("checkout", "-q", "-B", "main", base)
         world.commit(f"mainline {day}", 1.0, f"docs-{day}")
         world.git("cherry-pick", first["commit"])
         world.commit(f"new {day}", 1.0, f"new-{day}")
-        world.git("branch", "-q", "-f", "main", day)
         assert world.git("rev-parse", "main~1") != first["commit"]
         searches = len(world.searched)
         assert world.visit().status == 0 and len(world.messages()) == 1
         assert world.measured[-1][1] == f"new {day}" and len(world.searched) == searches
     # A new step in a branch that was rebased once more; where it came is sought from the base.
-    world.git("checkout", "-q", "-b", "three", base)
+    world.git("checkout", "-q", "-B", "main", base)
     world.commit("mainline three", 1.0, "docs-three")  # else a quick test picks the same commit
     world.git("cherry-pick", first["commit"])
     world.commit("slow too", 0.9, "other")
-    world.git("branch", "-q", "-f", "main", "three")
     assert world.visit().status == 10
     assert world.searched[-1] == ("base", "slow too")
     assert [message["title"] for message in world.messages()] == ["slow", "slow too"]
 
 
 def test_a_difference_without_a_commit_is_told_once_of_a_rebased_branch(world: World) -> None:
-    world.visit()
     base = world.git("rev-parse", "HEAD")
     world.fails = {"search": BuildError("its base does not build")}
     for day in ("one", "two"):
-        world.git("checkout", "-q", "-b", day, base)
+        world.git("checkout", "-q", "-B", "main", base)
         world.commit(f"mainline {day}", 1.0, f"docs-{day}")
         world.commit(f"slow {day}", 0.95, "next")
-        world.git("branch", "-q", "-f", "main", day)
         assert world.visit().status == (10 if day == "one" else 0)
     (message,) = world.messages()
     assert message["commit"] == "" and message["note"] == "its base does not build"
 
 
-def test_a_branch_elsewhere_is_fetched_with_its_history(world: World) -> None:
-    file = world.folder / "n.toml"
-    file.write_text(FILE.replace("git:linux#", f"git:file://{world.folder}/linux#"))
-    world.visit()
-    world.commit("docs", 1.0, "docs")
-    slow = world.commit("slow", 0.95)
-    assert world.visit().status == 10
-    assert world.messages()[0]["commit"] == slow and world.searched == [("base", "slow")]
+def test_a_branch_elsewhere_is_fetched_with_its_history(fresh: World) -> None:
+    file = fresh.folder / "n.toml"
+    file.write_text(FILE.replace("git:linux#", f"git:file://{fresh.folder}/linux#"))
+    fresh.visit()
+    fresh.commit("docs", 1.0, "docs")
+    slow = fresh.commit("slow", 0.95)
+    assert fresh.visit().status == 10
+    assert fresh.messages()[0]["commit"] == slow and fresh.searched == [("base", "slow")]
 
 
 def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> None:
-    world.visit()
     world.commit("<b>slow", 0.95)
     world.visit()
     (message,) = world.messages()
@@ -474,10 +426,8 @@ def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> No
     assert message["id"] in listed.out and "bisected" in listed.out
     assert world.call("watch", "--acknowledge", "x", "--runs", world.runs).status == 2
     assert world.call("watch", "--acknowledge", message["id"], "--runs", world.runs).status == 0
-    data = json.loads(world.call("watch", "--list", "--json", "-", "--runs", world.runs).out)
-    assert [(each["state"], each["word"], each["watch"]) for each in data] == [
-        ("acknowledged", "slower", "nightly")
-    ]
+    (own,) = json.loads(world.call("watch", "--list", "--json", "-", "--runs", world.runs).out)
+    assert (own["state"], own["word"], own["watch"]) == ("acknowledged", "slower", "nightly")
     # A visit that began before neither stops it nor undoes it; one that comes after a fix is new.
     folder = store.folder_of(world.runs, "nightly")
     loaded = store.load(folder)
@@ -495,52 +445,48 @@ def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> No
     assert message["id"] in page and "acknowledged" in page and "&lt;b&gt;slow" in page
     assert "<b>slow" not in page
     # A damaged file takes no page away.
-    (store.folder_of(world.runs, "nightly") / store.STATE).write_text("{")
+    (folder / store.STATE).write_text("{")
     assert world.call("report", "--all", "-o", place, "--runs", world.runs).status == 0
     assert message["id"] not in (place / "history.html").read_text()
     assert "cannot be read" in world.visit().err
 
 
 def test_who_waited_for_another_visit_goes_on_from_what_that_one_left(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    fresh: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both were begun when there was nothing."""
-    folder, tip = store.folder_of(world.runs, "nightly"), world.git("rev-parse", "HEAD")
+    folder, tip = store.folder_of(fresh.runs, "nightly"), fresh.git("rev-parse", "HEAD")
     alarm = Alarm("i", "s", "c", "higher", "g", "b", 0.9, 0.89, 0.91, "bisected", told=True)
     real = whole.locked
 
     def locked(file: Path, waiting: Callable[[str], None]) -> AbstractContextManager[None]:
-        source = f"git:{world.folder / 'linux'}#main"
+        source = f"git:{fresh.folder / 'linux'}#main"
         store.save(folder, Watch("nightly", source, tip, alarms=(alarm,)))
         return real(file, waiting)
 
     monkeypatch.setattr(whole, "locked", locked)
-    assert world.visit().status == 0 and store.load(folder).alarms == (alarm,)
+    assert fresh.visit().status == 0 and store.load(folder).alarms == (alarm,)
 
 
-def test_again_and_again_until_it_is_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_again_and_again_until_it_is_ended(fresh: World, monkeypatch: pytest.MonkeyPatch) -> None:
     naps: list[float] = []
 
     def sleep(time_s: float) -> None:
         naps.append(time_s)
         if len(naps) == 1:
-            world.commit("slow", 0.95)
-            world.fails = {"nightly": ToolError("the disk is full")}
+            fresh.commit("slow", 0.95)
+            fresh.fails = {"nightly": ToolError("the disk is full")}
         elif len(naps) == 2:
-            world.fails = {}
+            fresh.fails = {}
         else:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(branch, "sleep", sleep)
-    done = world.visit("--every", "1.5h")
+    done = fresh.visit("--every", "1.5h")
     assert naps == [5400.0] * 3 and done.status == 130
-    assert "the disk is full" in done.err and len(world.messages()) == 1
+    assert "the disk is full" in done.err and len(fresh.messages()) == 1
 
 
 def test_a_slower_case_may_have_a_larger_figure() -> None:
-    ratios = {"higher": 0.9, "lower": 1.1}
-    words = [
-        Alarm("i", "s", "c", better, "g", "b", ratio, ratio, ratio).word
-        for better, ratio in ratios.items()
-    ]
-    assert words == ["slower", "slower"]
+    for better, ratio in (("higher", 0.9), ("lower", 1.1)):
+        assert Alarm("i", "s", "c", better, "g", "b", ratio, ratio, ratio).word == "slower"
