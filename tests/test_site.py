@@ -80,11 +80,17 @@ def test_pages_of_a_few_runs(runs: Path, tmp_path: Path) -> None:
     first, second = small(runs, 0), small(runs, 1, 1.1, experiment="other")
     built = build_site(runs, tmp_path / "site")
     assert (built.runs, built.rendered, built.kept) == (2, 2, 0)
-    assert set(checked(tmp_path / "site")) == {
+    pages = checked(tmp_path / "site")
+    assert set(pages) == {
         *("index.html", "history.html"),
         *(f"runs/{run.name}.html" for run in (first, second)),
         *("history/nightly.html", "history/other.html"),
     }
+    # A light page says what it lacks.
+    light = f"runs/{first.name}.html"
+    assert "verdicts" in pages[light].section_ids and "effects" not in pages[light].section_ids
+    command = f"kdyno report {first.name} -o report.html"
+    assert command in (tmp_path / "site" / light).read_text()
     newest, oldest = rows(tmp_path / "site")
     assert second.name in newest and first.name in oldest
     assert "Is it faster?" in newest and "mine is faster than stock in pipe" in newest
@@ -168,15 +174,6 @@ def test_a_run_whose_writer_is_gone_is_looked_at_again(runs: Path, tmp_path: Pat
         assert any(">running</span>" in row for row in rows(tmp_path / "site"))
     build_site(runs, tmp_path / "site")
     assert ">interrupted</span>" in row_of(tmp_path / "site", writer.run.name)
-
-
-@pytest.mark.slow
-def test_light_pages_say_what_they_lack(runs: Path, tmp_path: Path) -> None:
-    run = small(runs)
-    build_site(runs, tmp_path / "light")
-    light = (tmp_path / "light" / "runs" / f"{run.name}.html").read_text()
-    assert "verdicts" in Page(light).section_ids and "effects" not in Page(light).section_ids
-    assert f"kdyno report {run.name} -o report.html" in light
 
 
 @pytest.mark.slow
@@ -316,16 +313,6 @@ def test_folders_that_cannot_be_a_site(runs: Path, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=message):
             build_site(runs, folder)
     assert [path.name for path in letter.parent.iterdir()] == ["letter.txt"]
-
-
-def test_the_command(kdyno: Kdyno, runs: Path, tmp_path: Path) -> None:
-    stored(runs, verdict(FASTER))
-    site = tmp_path / "site"
-    output = kdyno("report", "--all", "-o", site, "--json", "-")
-    assert output.status == 0 and "index.html (1 of 1 runs drawn again)" in output.err
-    facts = json.loads(output.out)
-    assert (facts["runs"], facts["made"], facts["kept"]) == (1, 1, 0)
-    assert (site / "index.html").is_file()
 
 
 def test_a_report_that_cannot_be_drawn_takes_no_other_away(
