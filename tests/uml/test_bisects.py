@@ -27,8 +27,8 @@ CHROOT = "\terror = security_path_chroot("
 SPIN = "\tfor (int turn = 0; turn < 50000; turn++)\n\t\tbarrier();\n"
 ERROR = "#error not yet\n"
 LARGE = ("--min-effect", "40%")
-"""A spin is larger on any CPU, and a step of that size is seen on a busy machine too. There a system
-call takes longer and a spin does not: were spins far larger, their share would change by more."""
+"""A spin is larger on any CPU, and a step of that size is seen on a busy machine too. A system call
+takes longer there and a spin does not: were spins far larger, their share would change by more."""
 
 
 def linux() -> Tree:
