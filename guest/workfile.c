@@ -53,7 +53,6 @@ void workfile_move(struct workfile_shape *shape) {
 }
 
 void workfile_again(struct workfile_shape *shape) {
-    shape->block = shape->page + shape->first;
     shape->moves = 0;
 }
 

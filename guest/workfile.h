@@ -14,7 +14,7 @@ struct workfile_shape {
     char *page;      // where the buffer begins; the block lies somewhere in its first page
     size_t first;    // place of the block, in bytes behind `page`, at the beginning
     bool fixed;
-    uint64_t moves; // since then
+    uint64_t moves; // since the beginning of a part of fixed work
 };
 
 // From the arguments BLOCK_BYTES FILE_KIB [PLACE], or bench_fail. PLACE: the block always lies so
@@ -28,7 +28,7 @@ void workfile_rewind(int fd);
 // How long a kernel copies depends on it, and by how much routines differ too: over 64 KiB `rep
 // movsb` was 5, 9 and 16 % faster than a loop at 16, 0 and 2064. One place would say one of them.
 void workfile_move(struct workfile_shape *shape);
-// To the first place.
+// The same places as at the beginning follow.
 void workfile_again(struct workfile_shape *shape);
 void workfile_write(const struct workfile_shape *shape, int fd);
 // False at the end of the file.

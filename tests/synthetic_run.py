@@ -74,6 +74,14 @@ DEMO = Shape(
     question="Does my patch make the kernel faster?",
     experiment="demo",
 )
+HOSTILE_SHAPE = Shape(
+    cases=tuple(case(0, HOSTILE[number % 3], case=text) for number, text in enumerate(HOSTILE)),
+    variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97, HOSTILE[7]: 1.0},
+    baseline=HOSTILE[1],
+    blocks=7,
+    question="".join(HOSTILE),
+    experiment=HOSTILE[6],
+)
 
 
 def record(

@@ -19,7 +19,7 @@ from xml.etree import ElementTree as xml
 import pytest
 from golden.verdicts import build
 from site_runs import measured
-from synthetic_run import HOSTILE, Shape, case
+from synthetic_run import HOSTILE, HOSTILE_SHAPE, Shape, case
 from test_report_gate import crossed, level
 
 from kdyno.report.charts.vega import COLOURS, filled, fitted
@@ -162,15 +162,7 @@ def test_the_samples_are_all_there(page: str, demo: Evidence) -> None:
 
 @pytest.mark.slow
 def test_hostile_runs_stay_text(tmp_path: Path) -> None:
-    shape = Shape(
-        cases=tuple(case(0, HOSTILE[number % 3], case=text) for number, text in enumerate(HOSTILE)),
-        variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97, HOSTILE[7]: 1.0},
-        baseline=HOSTILE[1],
-        blocks=7,
-        question="".join(HOSTILE),
-        experiment=HOSTILE[6],
-    )
-    evidence = measured(tmp_path, shape)
+    evidence = measured(tmp_path, HOSTILE_SHAPE)
     text = export_run(evidence)
     parsed = Page(text)
     assert len(parsed.all("script")) == 2 and parsed.all("img") == []

@@ -11,19 +11,11 @@ from typing import Any
 import needed
 import pytest
 from site_runs import measured
-from synthetic_run import DEMO, HOSTILE, Shape, case
+from synthetic_run import DEMO, HOSTILE_SHAPE, Shape, case
 
 from kdyno.report.evidence import Evidence
 from kdyno.report.page import page
 
-HOSTILE_SHAPE = Shape(
-    cases=tuple(case(0, HOSTILE[number % 3], case=text) for number, text in enumerate(HOSTILE)),
-    variants={HOSTILE[0]: 1.02, HOSTILE[3]: 0.97, HOSTILE[7]: 1.0},
-    baseline=HOSTILE[1],
-    blocks=7,
-    question="".join(HOSTILE),
-    experiment=HOSTILE[6],
-)
 LARGE = Shape(
     cases=tuple(case(number, f"suite-{number // 20}") for number in range(100)),
     variants={"mine": 1.02},
