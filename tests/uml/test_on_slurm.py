@@ -107,17 +107,19 @@ def test_a_run_on_two_nodes_of_which_nothing_goes_well(
     person.cluster.do("sbatch", "--hold", "--job-name=others", "--wrap=true")
     options = ("--on", "slurm", "--max-boots", str(GROUPS), "--precision", "0.000001%")
     begun = person.begins(EXPERIMENT, *options, "--seconds", "0.05", "--max-minutes", "30")
-    person.waits("groups of both nodes", lambda: nodes(person.boots()) == {"n1", "n2"})
+    person.waits("a group", lambda: nodes(person.boots()))
 
-    # A node dies. What it had measured stays, and the other goes on.
+    # A node dies. What it had measured stays, and the other goes on. It is one that measures: on a
+    # busy machine all groups of one node may be over before the other has a CPU to itself.
     before = person.boots()
-    person.cluster.kill("n1")
+    dead = max(nodes(before))
+    person.cluster.kill(dead)
     person.waits("the job that is lost", lambda: "(node_fail)" in person.output())
 
     # The controller dies. Whoever goes on ends its jobs and keeps what they have measured.
     begun.kill()
     begun.wait()
-    person.cluster.start_node("n1")
+    person.cluster.start_node(dead)
     record = Place(person.run().path).read()
     assert record is not None and record.next > 0 and not person.run().is_being_written()
     begun = person.begins("--resume", person.run().name)
