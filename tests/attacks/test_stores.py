@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from command_line import FASTER, Kdyno, kdyno, stored, verdict
-from serving import ask
 from shared_stores import address, server, shared
 from site_runs import small
 from sqlalchemy import func, inspect, select, text
@@ -25,7 +24,7 @@ from kdyno.store.database.shared import Shared
 from kdyno.store.database.tables import METADATA, RUNS
 from kdyno.store.run import Run
 
-__all__ = ["address", "ask", "kdyno", "server", "shared"]
+__all__ = ["address", "kdyno", "server", "shared"]
 WORDS = [
     "x'); DROP TABLE runs; --",
     "' OR '1'='1",
