@@ -48,8 +48,11 @@ def _expected(processes: Sequence[Process], warm: int, total: int) -> Expected:
     return Expected(tuple(shares), tuple(each * TICK_S for each in away))
 
 
-def bsd(nices: Sequence[int], warm_s: float, seconds: float) -> Expected:
-    """One queue of bands of four priorities; a priority is 1/16 s of use, or one of nice."""
+def bsd(nices: Sequence[int], warm_s: float, seconds: float, phase: int = 0) -> Expected:
+    """One queue of bands of four priorities; a priority is 1/16 s of use, or one of nice.
+
+    phase: ticks of the kernel's five seconds, of which each second's end decays use, that are over
+    when the processes begin."""
     processes = [Process(nice, key=order) for order, nice in enumerate(nices)]
     warm, total = round(warm_s / TICK_S), round((warm_s + seconds) / TICK_S)
     load, order, running = 0.0, float(len(processes)), processes[0]
@@ -65,7 +68,7 @@ def bsd(nices: Sequence[int], warm_s: float, seconds: float) -> Expected:
         running.ran.append(tick)
         running.use_s = min(running.use_s + TICK_S, 37 / 16)
         running.ticks -= 1
-        now = tick + 1
+        now = tick + 1 + phase
         if now % 500 == 0:
             load = load * 1884 / 2048 + len(processes) * (1 - 1884 / 2048)
         if now % 100 == 0:

@@ -3,12 +3,11 @@
 
 A guest's clock counts instructions here, 16 ns each, so every boot repeats exactly. Figures may
 differ from a design's by what the design leaves out: the kernel's own work (ticks, switches, who
-measures), below 2 %, and where in a second or a turn a case begins, one turn of 100 ms.
+measures), below 2 %, and where in a turn of 100 ms a case begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,24 +98,24 @@ NICES = ((0, 0), (0, 10), (0, 19), (0, 5, 10))
 
 
 @pytest.mark.parametrize("nices", NICES)
-@pytest.mark.parametrize(
-    ("name", "design", "turn_s"), [("4bsd", models.bsd, 0.21), ("ule", models.ule, 0.11)]
-)
+@pytest.mark.parametrize(("name", "turn_s"), [("4bsd", 0.21), ("ule", 0.11)])
 def test_shares_by_nice_and_the_longest_wait(
-    built: Built,
-    name: str,
-    design: Callable[..., models.Expected],
-    turn_s: float,
-    nices: tuple[int, ...],
+    built: Built, name: str, turn_s: float, nices: tuple[int, ...]
 ) -> None:
     words = ("--nice", ",".join(map(str, nices)))
     data = contended(built.images[name], "median", str(len(nices)), *words, *FIVE_SECONDS)
-    expected = design(nices, 5, 5)
-    assert shares(data) == pytest.approx(list(expected.shares), abs=0.04)
-    for away, longest_s in zip(data["away_ns"], expected.away_s, strict=True):
+    designs = [models.ule(nices, 5, 5)]
+    if name == "4bsd":  # where in its five seconds a kernel is then, nobody chooses
+        designs = [models.bsd(nices, 5, 5, phase) for phase in range(0, 500, 5)]
+
+    def is_met(design: models.Expected) -> bool:
         # Who never runs, as some do under 4bsd, is away for as long as anybody looks.
-        never = name == "4bsd" and longest_s > 4
-        assert never or away / 1e9 == pytest.approx(longest_s, abs=turn_s)
+        return shares(data) == pytest.approx(list(design.shares), abs=0.02) and all(
+            (name == "4bsd" and longest_s > 4) or away / 1e9 == pytest.approx(longest_s, abs=turn_s)
+            for away, longest_s in zip(data["away_ns"], design.away_s, strict=True)
+        )
+
+    assert any(map(is_met, designs)), (data, designs[0])
 
 
 def test_who_mostly_sleeps_never_waits_under_either(built: Built) -> None:
