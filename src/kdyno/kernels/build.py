@@ -41,7 +41,7 @@ LEAST_FREE_BYTES = 700_000_000
 _FULL_BYTES = 1_000_000
 _CCACHE = "/tmp/kdyno/ccache"
 _UNUSED_KEPT_S = 30 * 24 * 3600
-_KEPT_OBJECTS = 300
+_KEPT_OBJECTS = 100
 """A build that compiled more than this is a better start for the next than what it started from."""
 # The same in every build, so that equal inputs give equal images.
 _FIXED = (
