@@ -118,6 +118,13 @@ def test_turns_are_narrower_than_boots_on_a_machine_that_wanders() -> None:
     assert boots / turns > 2
 
 
+@pytest.mark.parametrize("blocks", [12, 16, 17, 20])
+def test_levels_below_one_pattern_of_the_usual_number_have_limits(blocks: int) -> None:
+    values = np.random.default_rng(4).normal(0.5, 0.01, (2, blocks))
+    (low, _), (high, _) = Family(values, level=0.0008).limits(0.0008)
+    assert 0.4 < low < 0.5 < high < 0.6
+
+
 @pytest.mark.parametrize("blocks, least", [(11, 2**-10), (14, 2**-13), (40, 1 / FINE)])
 def test_a_p_value_is_as_small_as_the_patterns_of_signs_allow(blocks: int, least: float) -> None:
     values = np.random.default_rng(3).normal(0.0, 0.01, (3, blocks))

@@ -65,7 +65,7 @@ def test_where_sum_and_typical_turn_disagree(
     assert summed is not None and (judged.word, summed.tail) == (word, tail)
     assert summed.decides == (word != "equivalent") and not judged.equivalent_too
     # Of a word that is the sum's: where nothing is as extreme, the tails' share of the errors.
-    least = 1 / 131_072 / 0.1
+    least = 1 / 131_072 / 0.1 / 0.8
     assert summed.p_value is None if word != "slower" else least <= summed.p_value <= 0.05
     if word == "inconclusive" and not tail:
         assert judged.predicted_blocks is not None and judged.predicted_blocks > 24
@@ -114,6 +114,26 @@ def test_quantiles_are_judged_in_the_family_of_the_tails() -> None:
     # A tenth of alpha for all of them: wider than alone.
     alone, among = judge([tails[0]])[0], result[0]
     assert alone.ci is not None and among.ci is not None and among.ci[0] < alone.ci[0]
+
+
+@pytest.mark.parametrize("blocks", [12, 16, 20])
+@pytest.mark.parametrize("alpha", [0.05, 0.01, 0.0001])
+def test_a_tail_is_seen_at_every_level_and_its_p_value_is_the_least(
+    blocks: int, alpha: float
+) -> None:
+    claims = [Claim(SMALL[:blocks], "higher")]
+    sums = [SMALL[:blocks] - 0.2 - scatter(0.0, 0.001, 5)[:blocks]]
+
+    def at(alpha: float) -> tuple[str, float | None]:
+        ((judged, summed),), _ = judge_sums(claims, judge(claims, alpha=alpha), sums, alpha=alpha)
+        assert summed is not None
+        return judged.word, summed.p_value
+
+    # Sixteen blocks have 32,768 patterns of signs: one of them is more than 8 of a million.
+    word, least = at(alpha)
+    assert word == ("slower" if blocks > 16 or alpha > 0.001 else "inconclusive")
+    if word == "slower" and least is not None and least > 5e-4:
+        assert at(1.02 * least)[0] == "slower" and at(0.98 * least)[0] != "slower"
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ their own, all judged at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -31,16 +31,18 @@ CLIP = 1.5
 """Standard deviations from which on a block counts no more: 96 % as good as a mean for normal ones,
 and one block in three may be anything."""
 PATTERNS = 1024
-"""Of signs, at most: all of them up to 11 blocks, else random ones with a fixed seed."""
+"""Of signs: all of them up to 11 blocks, else random ones with a fixed seed. More, by powers of two
+up to FINE, where a level is below 1 in so many: it could refuse nothing."""
 FINE = 131_072
-"""For a p-value that none of these reaches: it is told apart from others that small, which a gate
-with a history needs. All patterns of up to 18 blocks."""
+"""At most; and for a p-value that none of these reaches: it is told apart from others that small,
+which a gate with a history needs. All patterns of up to 18 blocks."""
 EXACT_UP_TO = 16
 """Blocks up to which an interval's ends are tested by flips of their own. Beyond, the limit that
 holds at the estimate holds everywhere."""
 WEIGHED_FROM = 14
 """Blocks from which on weights count in full; not at all at FEWEST_BLOCKS."""
 _STEPS = 16
+_ROWS = 1024
 _TINY = 1e-300
 _SLACK = 1e-6
 """Of single precision: patterns that tie count against a difference."""
@@ -50,20 +52,24 @@ Flags = NDArray[np.bool_]
 
 
 @cache
-def patterns(blocks: int) -> NDArray[np.float32]:
+def patterns(blocks: int, most: int = PATTERNS) -> NDArray[np.float32]:
     """Signs of blocks, shape (patterns, blocks); a pattern and its opposite count as one, and the
     one that was observed, all +1, is left out."""
-    return _drawn(blocks, PATTERNS, np.int64)
+    nothing = np.empty((0, blocks), dtype=np.float32)
+    return np.concatenate([nothing, *_drawn(blocks, most, np.int64)])
 
 
-def _drawn(blocks: int, most: int, kind: type[np.integer[Any]]) -> NDArray[np.float32]:
-    """``kind``: of the random numbers; small ones are drawn faster, and are others."""
-    if blocks <= most.bit_length():
-        numbers = np.arange(1, 2 ** (blocks - 1))
-        bits = numbers[:, None] >> np.arange(blocks) & 1
-    else:
-        bits = np.random.default_rng(blocks).integers(0, 2, (most - 1, blocks), dtype=kind)
-    return np.asarray(1 - 2 * bits, dtype=np.float32)
+def _drawn(blocks: int, most: int, kind: type[np.integer[Any]]) -> Iterator[NDArray[np.float32]]:
+    """Some rows at a time. ``kind``: of the random numbers; small ones are drawn faster, and are
+    others."""
+    random, count = np.random.default_rng(blocks), min(most, 2 ** (blocks - 1))
+    for first in range(1, count, _ROWS):
+        last = min(first + _ROWS, count)
+        if blocks <= most.bit_length():
+            bits = np.arange(first, last)[:, None] >> np.arange(blocks) & 1
+        else:
+            bits = random.integers(0, 2, (last - first, blocks), dtype=kind)
+        yield np.asarray(1 - 2 * bits, dtype=np.float32)
 
 
 def middle(values: Floats) -> Floats:
@@ -78,19 +84,24 @@ def middle(values: Floats) -> Floats:
 
 class Family:
     """``differences``: log ratios; ``weights``: 1 ÷ a block's standard error, any unit, the same
-    shape; None: all alike.
+    shape; None: all alike. ``level``: the least alpha that will be asked for.
 
     Blocks that all agree have a statistic of √n if they weigh alike, and of less if not: less, of
     few blocks, than what another effect reaches by chance, so that nothing could be refused and
     there would be no interval. So weights have a power that grows with the blocks."""
 
-    def __init__(self, differences: Floats, weights: Floats | None = None) -> None:
+    def __init__(
+        self, differences: Floats, weights: Floats | None = None, level: float = 1.0
+    ) -> None:
         self.x = differences
         self.n = np.isfinite(differences).sum(axis=-1)
         weights = np.ones_like(differences) if weights is None else weights
         power = np.clip((self.n - FEWEST_BLOCKS) / (WEIGHED_FROM - FEWEST_BLOCKS), 0.0, 1.0)
         self.g = np.where(np.isfinite(differences), weights ** power[..., None], 0.0)
-        self.signs = patterns(differences.shape[-1])
+        most = PATTERNS
+        while most * level < 1 and most < FINE:
+            most *= 2
+        self.signs = patterns(differences.shape[-1], most)
         self.estimate = self._estimate()
         self._centred = self._flipped(self._unit(self.estimate)[0])
 
@@ -134,15 +145,17 @@ class Family:
         """Two-sided, of 0, each as if it were the only one."""
         nothing = np.zeros_like(self.estimate)
         p_values = self._p(nothing, self._alone, 2)
-        if self.x.shape[-1] > PATTERNS.bit_length():
+        if self.x.shape[-1] > (len(self.signs) + 1).bit_length():
             unit, observed = self._unit(nothing)
-            rare = [tuple(place) for place in np.argwhere(p_values < 1.5 / PATTERNS)]
-            # Not kept: some 10 MB for each number of blocks.
-            signs = _drawn(self.x.shape[-1], FINE, np.int8) if rare else self.signs
+            rare = [tuple(place) for place in np.argwhere(p_values * (len(self.signs) + 1) < 1.5)]
+            reached = np.zeros_like(p_values)
+            # Not kept: 650 MB for 1,250 blocks.
+            for signs in _drawn(self.x.shape[-1], FINE, np.int8) if rare else ():
+                for place in rare:
+                    own = np.abs(signs @ unit[place].astype(np.float32))
+                    reached[place] += (own >= abs(observed[place]) * (1 - _SLACK) - _SLACK).sum()
             for place in rare:
-                own = np.abs(signs @ unit[place].astype(np.float32))
-                reached = own >= abs(observed[place]) * (1 - _SLACK) - _SLACK
-                p_values[place] = (reached.sum() + 1) / (len(signs) + 1)
+                p_values[place] = (reached[place] + 1) / min(FINE, 2 ** (self.x.shape[-1] - 1))
         return p_values
 
     def rejected(self, alpha: float) -> Flags:

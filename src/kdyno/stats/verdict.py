@@ -25,12 +25,12 @@ from .effect import (
     exact_effect,
 )
 from .family import Family
-from .stopping import family_alpha
+from .stopping import SHARE_FOR_VERDICTS, family_alpha
 
 Better = Literal["higher", "lower"]
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
 
-RULE = "huber-signflip-maxt/3"
+RULE = "huber-signflip-maxt/4"
 """Name of this rule, kept with every verdict: Huber's estimate of weighted groups, intervals by
 flipping the blocks' signs, the largest statistic of the run, at 0.8 alpha, and
 the same of summed times where they disagree, at a tenth. The number grows when a
@@ -148,7 +148,8 @@ def effects_and_family(
             weights[row, : len(claim.weights)] = claim.weights
     # A block that no effect has would only thin out the patterns of signs.
     present = np.isfinite(ratios).any(axis=0)
-    family = Family(ratios[:, present], weights[:, present])
+    level = family_alpha(1.0 - confidence)
+    family = Family(ratios[:, present], weights[:, present], level)
     ends = _ratios(*family.raw(1.0 - confidence))
     p_values, estimates = family.p_values().tolist(), np.exp(family.estimate).tolist()
     for at, limits, p_value, ratio in zip(tested, ends, p_values, estimates, strict=True):
@@ -302,8 +303,8 @@ def judge_sums(
                 inside_noise_floor=_inside(claim.noise_floor, own.effect),
                 predicted_blocks=None if moved else own.predicted_blocks,
             )
-        least = min(1.0, max(chances[0][row] / SHARE_FOR_TAILS, chances[1][row]))
-        result[at] = typical, Summed(own, tail, decides, least if moved else None)
+        least = max(chances[0][row] / SHARE_FOR_TAILS, chances[1][row]) / SHARE_FOR_VERDICTS
+        result[at] = typical, Summed(own, tail, decides, min(1.0, least) if moved else None)
     return result, differences[len(apart) :]
 
 
