@@ -101,7 +101,7 @@ def test_options_reach_the_experiment(
     experiment, options = executed[1]
     assert [variant.name for variant in experiment.variants] == ["stock"]
     assert experiment.measure.calibrate and experiment.measure.max_boots == 12
-    assert options.overrides.to_json() == {"quick": True, "calibrate": True, "variants": ("stock",)}
+    assert options.overrides.to_json() == {"quick": True, "calibrate": True, "variants": ["stock"]}
 
 
 @pytest.mark.usefixtures("executed")
@@ -425,7 +425,7 @@ def test_options_are_those_of_the_architecture(tmp_path: Path) -> None:
     (tmp_path / "arch/um/Kconfig").write_text(
         'menu "Of UML"\n\tdepends on UML\nconfig A\n\tint "A"\n\trange 1 5\n\thelp\n'
         "\t  A bool of help, and\n\t  config HELP\nendmenu\nif B\nconfig C\n"
-        '\ttristate\n\tprompt "C"\nendif\nconfig D\n\tdef_bool y\n'
+        '\ttristate\n\tprompt "C"\ncomment "No C"\n\tdepends on !C\nendif\nconfig D\n\tdef_bool y\n'
         'source "arch/$(HEADER_ARCH)/um/Kconfig"\n'
     )
     # As kernel/Kconfig.hz is written: entries of a choice are indented, and so is a help text that

@@ -82,7 +82,9 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         if ref == "broken":
             raise BuildError(f"variant 'mine' did not build at {ref}")
         calls.append(ref)
-        run = small(tmp_path / "runs", len(calls), effect=1.06 - 0.04 * len(calls), version=ref)
+        overrides = options.overrides.to_json()
+        more = {"effect": 1.06 - 0.04 * len(calls), "version": ref, "overrides": overrides}
+        run = small(tmp_path / "runs", len(calls), **more)  # type: ignore[arg-type]
         (run.path / "experiment.toml").write_text(result)
         return 0
 
@@ -112,6 +114,46 @@ def test_a_row_a_commit(file: Path, kdyno: Kdyno, calls: list[str], tmp_path: Pa
     assert page.status == 0
     history = (tmp_path / "site" / "history" / "nightly.html").read_text()
     assert "v7.2" in history and "v7.3" in history
+
+
+def test_runs_of_the_same_overrides_are_found_again(
+    file: Path, kdyno: Kdyno, calls: list[str]
+) -> None:
+    words = ("run", file, "--case", "pipe", "--variant", "mine")
+    assert kdyno(*words).status == kdyno(*words).status == 0
+    assert calls == ["v7.2", "v7.3"]
+    assert kdyno("run", file).status == 0 and len(calls) == 4
+
+
+def test_a_row_is_confirmed_by_the_second_run(
+    file: Path, kdyno: Kdyno, calls: list[str], tmp_path: Path
+) -> None:
+    gate = ("run", file, "--fail-on", "slower:pipe")
+    assert kdyno(*gate).status == 10
+    text = at_ref(TEXT, "v7.3")
+    (slower,) = (run for run in list_runs(tmp_path / "runs") if run.experiment_text() == text)
+    again = small(tmp_path / "runs", 9, 1.0, 1.0, overrides={"confirms": slower.name, "seed": 2})
+    (again.path / "experiment.toml").write_text(text)
+    assert kdyno(*gate, "--confirm").status == 0
+    assert calls == ["v7.2", "v7.3"]
+    # A slower run that nothing has confirmed yet is no end for --confirm.
+    manifest = again.path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"finished"', '"interrupted"'))
+    kdyno(*gate, "--confirm")
+    assert calls == ["v7.2", "v7.3", "v7.3"]
+
+
+def test_a_dry_run_examines_one_commit(
+    file: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    examined: list[str] = []
+
+    def measured(_experiment: Any, _suites: object, options: Any, *_: object) -> int:
+        examined.append(options.ref)
+        return 0
+
+    monkeypatch.setattr(run_verb, "measured", measured)
+    assert kdyno("run", file, "--dry-run").status == 0 and examined == ["v7.3"]
 
 
 def test_a_commit_that_does_not_build(file: Path, kdyno: Kdyno, calls: list[str]) -> None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -63,12 +63,14 @@ def each(
     refs = refs_of(matrix, request.experiment, request.yes)
     fail_on = request.fail_on or ()
     rules = gate.parse(fail_on)  # what cannot be is refused before hours of measuring
-    overrides = options.overrides.to_json()
+    if request.dry_run:
+        measured(refs[-1])
+        return 0
     rows: list[Row] = []
     for number, ref in enumerate(refs, 1):
         say(f"{short(ref)}: commit {number} of {len(refs)}")
         own, why = loader.at_ref(text, ref), "not finished"
-        done = _finished(options.runs, own, overrides)
+        done = _finished(options, own, request)
         if done is not None:
             say(f"{short(ref)}: was measured before, {done[0]}")
             gate.check_verdict(rules, done[1])
@@ -78,7 +80,7 @@ def each(
             except BuildError as problem:
                 say(str(problem))
                 why = "does not build"
-            done = _finished(options.runs, own, overrides)
+            done = _finished(options, own, request)
         rows.append((short(ref), *(done or (why, None))))
     show(lambda _screen: [table(rows)])
     return gate.worst(
@@ -86,11 +88,22 @@ def each(
     )
 
 
-def _finished(runs: Path, text: str, overrides: Mapping[str, object]) -> tuple[str, Verdict] | None:
-    """The newest run of this experiment with these overrides that came to its end."""
-    for run, manifest, verdict in earlier(runs, text):
-        if manifest.state == "finished" and manifest.overrides == overrides and verdict is not None:
-            return run.name, verdict
+def _finished(options: Options, text: str, request: Request) -> tuple[str, Verdict] | None:
+    """The newest run of this experiment with these overrides that came to its end, and what a gate
+    judges by: where a second run confirms it, both. --confirm wants that of what is slower."""
+    done = [
+        (run.name, manifest.overrides, verdict)
+        for run, manifest, verdict in earlier(options.runs, text)
+        if manifest.state == "finished" and verdict is not None
+    ]
+    for name, overrides, verdict in done:
+        if overrides != options.overrides.to_json():
+            continue
+        for again, confirming, second in done:
+            if confirming.get("confirms") == name:
+                return again, gate.confirmed(verdict, second)
+        slower = gate.exit_status(verdict, request.fail_on or ("slower",)) == gate.SLOWER
+        return None if request.confirm and slower else (name, verdict)
     return None
 
 

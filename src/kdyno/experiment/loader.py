@@ -462,9 +462,11 @@ class Overrides:
     """Only these; ``suite/case`` or ``case``, with shell patterns."""
 
     def to_json(self) -> dict[str, Any]:
-        """The values that differ from the defaults."""
+        """The values that differ from the defaults, as a manifest has them."""
         return {
-            name: value for name, value in vars(self).items() if value != getattr(Overrides, name)
+            name: [*value] if isinstance(value, tuple) else value
+            for name, value in vars(self).items()
+            if value != getattr(Overrides, name)
         }
 
 
