@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import product
 
 import pytest
-from command_line import effect, verdict
+from command_line import Kdyno, effect, verdict
 from hypothesis import given, strategies as st
 
 from kdyno.bisect.attribution import Attribution, attributions, shares, table
@@ -79,6 +79,11 @@ def test_a_combination_that_failed_leaves_the_total_alone() -> None:
     assert own.shares is None
     assert own.remains is None
     assert "not apart: source-second+config-first: does not build" in table([own], "Why?")
+
+
+def test_options_that_counting_has_no_use_for_are_refused(kdyno: Kdyno) -> None:
+    result = kdyno("compare", "--attribute", "a", "b", "--fail-on", "slower", "-o", "t.txt")
+    assert result.status == 2 and "leave out -o, --fail-on" in result.err
 
 
 def test_another_run_is_refused() -> None:

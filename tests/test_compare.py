@@ -116,6 +116,16 @@ def test_three_runs_have_a_verdict_where_they_took_turns(tmp_path: Path) -> None
     assert "slow drift looks like a difference" in kinds(verdict)["no-verdict"]
 
 
+def test_runs_that_agree_to_the_last_digit_have_a_reason(tmp_path: Path) -> None:
+    runs = [
+        run_of(tmp_path, kernel, float(kernel), at=2 * turn + int(kernel), spread=0)
+        for kernel in "12"
+        for turn in range(3)
+    ]
+    (effect,) = compare(runs).effects
+    assert effect.verdict == "inconclusive" and "no spread to judge by" in (effect.reason or "")
+
+
 def test_the_spread_between_runs_decides_not_that_within(tmp_path: Path) -> None:
     # Within a run nothing moves; from run to run the same kernel differs by 10 %.
     speeds = {"1": [1000, 1100, 1050], "2": [1060, 1010, 1120]}
@@ -131,7 +141,7 @@ def test_the_spread_between_runs_decides_not_that_within(tmp_path: Path) -> None
 def test_names_of_kernels(tmp_path: Path) -> None:
     runs = [run_of(tmp_path, "1", 1000, at=1), run_of(tmp_path, "1", 1001, at=2)]
     verdict = compare(runs)
-    assert "one and the same kernel" in kinds(verdict)["same-kernel"]
+    assert "all runs are of one image" in kinds(verdict)["same-kernel"]
     assert verdict.baseline == runs[0].name and verdict.effects[0].variant == runs[1].name
     other = run_of(tmp_path, "2", 1000, at=3)
     (other.path / "images" / "running.json").write_text('{"release": "7.1"}')

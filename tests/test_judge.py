@@ -18,7 +18,8 @@ from synthetic_run import Shape, case, make, record
 from test_factorial_table import factor_table, planted
 
 from kdyno import __version__
-from kdyno.errors import UsageError
+from kdyno.cli import judge as judge_verb
+from kdyno.errors import Interrupted, UsageError
 from kdyno.judge.flags import by_firmware
 from kdyno.judge.judging import judge_again, look
 from kdyno.judge.pairs import Pair
@@ -156,6 +157,16 @@ def test_several_runs_and_one_of_them_damaged(kdyno: Kdyno, runs: Path, run: Run
     result = kdyno("judge", run.name, other.name)
     assert result.status == 1 and "manifest.json: damaged" in result.err
     assert f"run {other.name}" in result.out and run.name not in result.out
+
+
+def test_a_signal_ends_all_of_several_runs(
+    kdyno: Kdyno, runs: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def terminated(*_: object, **__: object) -> None:
+        raise Interrupted("terminated")
+
+    monkeypatch.setattr(judge_verb, "judge_again", terminated)
+    assert kdyno("judge", run.name, host_run(runs).name).status == 130
 
 
 @pytest.mark.parametrize(

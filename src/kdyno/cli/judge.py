@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from kdyno.bisect import attribution
 from kdyno.cli.measuring import options_of
 from kdyno.cli.outcome import export_of, show_outcome, write_verdict
-from kdyno.errors import KdynoError, UsageError
+from kdyno.errors import Interrupted, KdynoError, UsageError
 from kdyno.experiment.limits import LEAST_CONFIDENCE, MOST_CONFIDENCE
 from kdyno.experiment.loader import Overrides
 from kdyno.judge import comparing
@@ -84,7 +84,7 @@ def judge(
         try:
             verdict, changes = _judge(run, criteria, rules, shared)
         except KdynoError as problem:
-            if len(subjects) == 1:
+            if len(subjects) == 1 or isinstance(problem, Interrupted):
                 raise
             say(f"kdyno: {problem}")
             statuses.add(problem.exit_status)
@@ -187,17 +187,19 @@ def compare(
       kdyno compare 3f2a 81bc 90d1 --join --push
     """
     check_writable(json, output)
+    unused: dict[str, object] = {"--common": common, "--variant": variant, "--against": against}
+    unused |= {"-f": format, "-o": output}
     if attribute:
+        _leave_out(
+            "--attribute counts", unused | {"--join": join, "--push": push, "--fail-on": fail_on}
+        )
         return _attribute(what, case or (), source or (), runs, json)
     if case or source:
         raise UsageError(f"{'--case' if case else '--source'} goes with --attribute")
     names = [word for word in what if word.startswith(articles.PREFIX)]
     subjects = [find_run(word, runs) for word in what if word not in names]
     if join:
-        odd = {"published:NAME": names, "--common": common, "--variant": variant, "-f": format}
-        odd |= {"--against": against, "-o": output}
-        if wrong := [name for name, value in odd.items() if value]:
-            raise UsageError(f"--join makes a run of runs: leave out {', '.join(wrong)}")
+        _leave_out("--join makes a run of runs", {"published:NAME": names} | unused)
         return _join(subjects, runs, fail_on, push, json)
     if fail_on or push:
         raise UsageError(f"{'--fail-on' if fail_on else '--push'} goes with --join")
@@ -220,6 +222,11 @@ def compare(
     elif json != "-":
         show_verdict(verdict)
     return 0
+
+
+def _leave_out(why: str, options: Mapping[str, object]) -> None:
+    if wrong := [name for name, value in options.items() if value]:
+        raise UsageError(f"{why}: leave out {', '.join(wrong)}")
 
 
 def _article(name: str, runs: list[Run], output: str | None, json: str | None) -> int:

@@ -305,6 +305,9 @@ def _effect(
         word, too_small = word_of(ci, case.better, EQUIVALENT)
     medians = [arm.medians(case) for arm in arms]
     lacking = [arm.label for arm, own in zip(arms, medians, strict=True) if not own]
+    reason = f"{', '.join(lacking)}: no score" if lacking else None
+    if not lacking and raw.ci is None and min(map(len, medians)) >= FEWEST_RUNS:
+        reason = "all runs of each kernel have one and the same value: no spread to judge by"
     return Effect(
         **case.about,
         variant=arms[1].label,
@@ -319,7 +322,7 @@ def _effect(
         equivalent_too=too_small,
         differs=corrected is None and ci is not None and not ci[0] <= 1 <= ci[1],
         control=case.control,
-        reason=f"{', '.join(lacking)}: no score" if lacking else None,
+        reason=reason,
     )
 
 
@@ -349,7 +352,7 @@ def _flags(
     if len({run.kernel for run in runs}) == 1:
         flag(
             "same-kernel",
-            "all runs are of one and the same kernel: what differs is the machine or the time",
+            "all runs are of one image: what differs is how it was booted, the machine or the time",
         )
     for arm in arms[1:]:
         if not (why := refused[arm.label]):
