@@ -4,12 +4,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import pytest
+
+from kdyno.experiment.model import Experiment
 from kdyno.labs.profile import annotate
 from kdyno.labs.profile.annotate import Annotated, Instruction, as_json, parts
+from kdyno.measure.execution import Options
 from kdyno.report.show import terminal
 from kdyno.report.show.terminal import Screen
-from kdyno.store.counts import CaseCounts
+from kdyno.store.counts import CaseCounts, Counted
 
 BEFORE = CaseCounts("unixbench", "pipe", "stock", 10, {})
 AFTER = CaseCounts("unixbench", "pipe", "mine", 10, {})
@@ -36,6 +43,20 @@ def test_what_is_the_same_stands_beside_each_other() -> None:
     right = code("call ffffffff81000550 <mutex_lock>", "mov 0x654321(%rip),%rax # fff0 <x>")
     assert all(None not in row for row in beside(left, right).rows)
     assert None in beside(left, code("call *%rax")).rows[0]
+
+
+def test_a_variant_that_is_left_out_has_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = {"stock": "stock", "mine": "mine"}
+    monkeypatch.setattr(annotate, "check", lambda *_: SimpleNamespace(digests={}))
+    monkeypatch.setattr(annotate, "built_of", lambda *_: SimpleNamespace(images=images))
+    monkeypatch.setattr(annotate, "_disassembled", lambda *_: code("ret"))
+    counts = [
+        Counted(name, "", "", (CaseCounts("unixbench", "pipe", name, 10, {}, addresses={0: 10}),))
+        for name in ("stock", "mine", "other")
+    ]
+    experiment, options = cast(Experiment, None), Options(Path(), Path())
+    (listing,) = annotate.annotated(counts, "do_pipe", experiment, options)
+    assert (listing.before.variant, listing.after.variant) == ("stock", "mine")
 
 
 def test_the_table_has_counts_and_differences() -> None:

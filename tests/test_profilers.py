@@ -88,7 +88,7 @@ def test_a_bin_is_divided_by_length_and_histograms_are_added() -> None:
 @pytest.mark.parametrize(
     ("data", "word"),
     [
-        (b"", "empty"),
+        (b"", "does not begin"),
         (b"gmon", "does not begin"),
         (b"\x7fELF" + b"\0" * 40, "does not begin"),
         (struct.pack("<4sI12x", b"gmon", 9), "version 9"),

@@ -22,8 +22,10 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import ConfigFragment, Experiment, Machine, SuiteUse, Variant
 from kdyno.kernels.recipe import Recipe
 from kdyno.labs.profile import boots as profiling, record, tables
+from kdyno.labs.profile.boots import Profiler
 from kdyno.labs.profile.record import FunctionTime, Profile, ProfiledBoot, Stack, to_json
 from kdyno.labs.profile.tables import difference, rows, total
+from kdyno.measure.bench import Bench
 from kdyno.measure.builder import Recipes
 from kdyno.measure.execution import Options, asked_of
 from kdyno.report.page import page
@@ -194,6 +196,8 @@ def test_the_verb_shows_what_a_run_has(kdyno: Kdyno, run: Run, tmp_path: Path) -
     assert [own["variant"] for own in data["profiles"]] == ["stock", "mine"]
     assert "mine (perf);UML kernel;vfs_read;memcpy 200000" in folded.read_text()
     assert kdyno("report", run.path, "-f", "folded").out == folded.read_text()
+    stacks = kdyno("profile", run.path, "--show", "--folded", "-")
+    assert stacks.out == folded.read_text()
 
 
 def test_the_page_has_differences_functions_and_a_flame_graph(kdyno: Kdyno, run: Run) -> None:
@@ -206,6 +210,14 @@ def test_the_page_has_differences_functions_and_a_flame_graph(kdyno: Kdyno, run:
     assert "The profile cannot be shown" in page_of(run)
     result = kdyno("profile", run.path, "--show")
     assert result.status == 1 and "mine.json: damaged" in result.err
+
+
+def test_replace_asks_nothing_of_what_it_replaces(run: Run) -> None:
+    (run.path / "profile" / "mine.json").write_text("{")
+    request = profiling.Request("perf", 1, 1.0, False, True)
+    with write_run(run.path) as writer:
+        bench, profiler = cast(Bench, None), cast(Profiler, None)
+        assert profiling._earlier(writer, bench, profiler, request) == {}
 
 
 def experiment(*variants: Variant, kind: str = "uml") -> Experiment:

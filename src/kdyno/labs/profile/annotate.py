@@ -73,11 +73,9 @@ def annotated(
                 "experiment builds today; count again: kdyno profile RUN --method count"
             )
     kernels = built_of(experiment, checked, options).images
-    texts = {
-        kernel.variant: _disassembled(kernels[kernel.variant], function)
-        for kernel in counts
-        if kernel.variant in kernels
-    }
+    # Variants that --variant leaves out were not built here, and have no text to show.
+    counts = [counted for counted in counts if counted.variant in kernels]
+    texts = {each.variant: _disassembled(kernels[each.variant], function) for each in counts}
     if not any(texts.values()):
         names = [name for case in counts[0].cases for _where, name in case.functions]
         hint = meant(function, names, " Did you mean {}?")
@@ -87,7 +85,7 @@ def annotated(
         left, right = (
             [
                 replace(code, executions=case.addresses.get(code.address, 0) / case.operations)
-                for code in texts.get(case.variant, ())
+                for code in texts[case.variant]
             ]
             for case in (before, after)
         )

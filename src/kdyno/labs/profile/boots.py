@@ -242,6 +242,8 @@ def _earlier(
     writer: RunWriter, bench: Bench, profiler: Profiler, request: Request
 ) -> dict[str, Profile]:
     """What an earlier call left and still fits; UsageError where it does not."""
+    if request.replace:
+        return {}
     wanted = {key_of(job) for job in bench.runnable}
     kept: dict[str, Profile] = {}
     for name, profile in stored_profiles(writer.run).items():
@@ -251,7 +253,7 @@ def _earlier(
         same = (profile.method, profile.event, profile.image)
         if same == (profiler.method, profiler.event, image) and set(profile.operations) <= wanted:
             kept[name] = profile
-        elif not request.replace:
+        else:
             raise UsageError(
                 f"{writer.run.name} has a profile of {name!r} by {profile.method} "
                 f"({profile.event}, {len(profile.boots)} boots) of other work or another kernel: "
@@ -259,7 +261,7 @@ def _earlier(
             )
     if len({tuple(sorted(each.operations.items())) for each in kept.values()}) > 1:
         raise UsageError(f"{writer.run.name}: its profiles are of different work; use --replace")
-    return {} if request.replace else kept
+    return kept
 
 
 def _once(

@@ -158,7 +158,7 @@ def profile_verb(
         if folded != "-":
             say(f"written: {folded}")
     write_json(data, json)
-    if json != "-":
+    if "-" not in (json, folded):
         terminal.show(lambda _: parts)
     if run is not None and not annotate:
         say(f"\nrun folder: {run.path}")
