@@ -18,6 +18,7 @@ from kdyno.labs.memcpy import copies, counting, tables
 from kdyno.labs.memcpy.copies import Copy, Site, distribution, parse_distribution
 from kdyno.labs.profile.record import by_line
 from kdyno.labs.profile.symbols import Symbols
+from kdyno.measure.commands import DEFAULT_SOURCE
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.show.terminal import Screen, text
 from kdyno.suites.catalogue import load
@@ -206,7 +207,7 @@ def pipe() -> Experiment:
 
 def test_one_kernel_is_made_to_count(pipe: Experiment) -> None:
     (stock,) = pipe.variants
-    assert stock.source == counting.KERNEL and stock.arch == "um"
+    assert stock.source == DEFAULT_SOURCE and stock.arch == "um"
     assert [part.origin for part in stock.config] == ["bench.config", "bench.uml.config"]
     counted = replace(pipe, variants=(replace(stock, memcpy="fsrm"),))
     experiment = counting.counting_experiment(counted)

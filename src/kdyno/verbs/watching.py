@@ -220,8 +220,7 @@ def _picture(experiment: Experiment, status: Status, width: int) -> RenderableTy
 @contextmanager
 def watching(experiment: Experiment) -> Iterator[execution.Listener]:
     """A listener that shows everything on stderr while the context lasts."""
-    building = Building()
-    with Progress(experiment) as progress:
+    with Building() as building, Progress(experiment) as progress:
 
         def notify(text: str) -> None:
             building.end()
@@ -234,7 +233,6 @@ def watching(experiment: Experiment) -> Iterator[execution.Listener]:
             notify,
             lambda path: notify(f"run: {path}"),
         )
-    building.end()
 
 
 def executed(

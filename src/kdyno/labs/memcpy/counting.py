@@ -26,14 +26,12 @@ from kdyno.labs.profile.symbols import Symbols
 from kdyno.machines.kinds import KINDS
 from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.boot import boot, samples_of
-from kdyno.measure.commands import STOCK, in_guest
+from kdyno.measure.commands import DEFAULT_SOURCE, STOCK, in_guest
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
 from kdyno.reading.mistakes import meant
 from kdyno.suites.catalogue import Catalogue
 
-KERNEL = "debian:linux-source-7.3"
-"""In which cases are counted, and routines tested, that no experiment is given for."""
 PATCH = "count-copies.patch"
 FILE = "kdyno-copies"
 """Name of the file in the folder of the kernel's process."""
@@ -90,7 +88,7 @@ def counting_experiment(experiment: Experiment) -> Experiment:
 
 
 def in_stock(uses: Sequence[SuiteUse], suites: Catalogue) -> Experiment:
-    keys = {"source": KERNEL, "config": ["bench"]}
+    keys = {"source": DEFAULT_SOURCE, "config": ["bench"]}
     kernel = loader.variant(STOCK, keys, "histogram", Path.cwd(), vocabulary(suites))
     return Experiment("histogram", "What is copied?", STOCK, (kernel,), tuple(uses))
 

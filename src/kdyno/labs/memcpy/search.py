@@ -35,7 +35,6 @@ from kdyno.kernels.routines.routine import (
     FUNCTIONS,
     PAGES,
     Figures,
-    label,
     list_routines,
     parse_routine,
 )
@@ -310,12 +309,7 @@ class Workshop:
         return {name: bench.ns[name][load.id] for name in timed}
 
     def tuned(self, beside: Sequence[Contender], name: str | None, seconds: float) -> Tuned:
-        """Choose a memcpy. Whoever calls holds the measuring lock.
-
-        name: the routine's; by default its shape's. UsageError for a name that no routine can have.
-        """
-        if name is not None and not label(name).isidentifier():
-            raise UsageError(f"-o {name}.S: letters, digits and dashes make a routine's name")
+        """Choose a memcpy, called as its shape without a name. For who holds the measuring lock."""
         self.contenders |= {each.name: each for each in beside}
         # A CPU's routine is for blocks of every size.
         largest = max(load.most for load in self.plan.loads)
@@ -448,12 +442,11 @@ def loads_of(function: str) -> list[Load]:
 
 
 def shape_like(shape: Shape, function: str) -> Shape | None:
-    """The shape of memcpy for memmove or memset, with ends that overlap; None where none can be."""
+    """The shape of memcpy for memmove or memset, with ends that overlap; None where none can be,
+    as of a page, which has no ends."""
     registers = "avx512vl" if shape.small_bytes and shape.tail == "mask" else shape.registers
     short, upto = ("mask", 64) if shape.tail == "mask" else (shape.short, shape.short_to)
     loop = WIDTHS[registers] * (4 if registers != "general" else 2)
-    if function in PAGES:
-        return None
     try:
         return Shape(function, registers, loop, "overlap", short=short, short_to=upto)
     except UsageError:

@@ -108,10 +108,15 @@ def generate_verb(
         if name is not None and name != own:
             raise UsageError(f"--name {name}: the file's name says {own}; they must be the same")
         name = own
-    if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
-        raise UsageError(f"{name!r} is not a name for a routine: letters, digits, - _ and . only")
+    if name is not None:
+        _check_name(name)
     write(generate(parameters, name), output)
     return 0
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
+        raise UsageError(f"{name!r} is not a name for a routine: letters, digits, - _ and . only")
 
 
 @contextmanager
@@ -236,13 +241,10 @@ def histogram(
         uses = tuple(replace(use, operations=operations) for use in experiment.suites)
         experiment = replace(experiment, suites=uses)
     kernel = counting.counting_experiment(experiment)
-    watch = Building()
-    listener = Listener(watch.fetching, watch.building, notify=say)
-    options = Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
-    try:
+    with Building() as watch:
+        listener = Listener(watch.fetching, watch.building, notify=say)
+        options = Options(cache_root(), Path(), jobs=jobs, refresh=refresh, listener=listener)
         ready = built(kernel, suites, options)
-    finally:
-        watch.end()
     # The harness calibrates and warms up as well; fixed work takes as long as it takes.
     estimate_s = 1.3 * sum(job.seconds for job in ready.runnable if job.seconds)
     if estimate_s > 2:
@@ -324,6 +326,8 @@ def tune(
     check_writable(json, str(output) if output is not None else None)
     if output is not None and output.suffix != ".S":
         raise UsageError(f"-o {output}: its name must end in .S")
+    if output is not None:
+        _check_name(output.stem)
     if cpu:
         others: dict[str, object] = {"FILE": copies, "--share": share}
         if unused := [option for option, value in others.items() if value is not None]:

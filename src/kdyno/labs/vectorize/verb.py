@@ -95,14 +95,11 @@ def _survey(what: str, flags: Sequence[str], jobs: int | None, refresh: bool) ->
         if flags:
             raise UsageError(f"{what}: is built already; --flags goes with a source")
         return surveys.survey_of_folder(path) if path.is_dir() else surveys.survey_of_file(path)
-    sets, base = surveys.flag_sets(flags), _variant(what, path)
-    cache, watch = cache_root(), Building()
-    try:
+    sets, base, cache = surveys.flag_sets(flags), _variant(what, path), cache_root()
+    with Building() as watch:
         tree = fetch(parse(base.source), cache, watch.fetching, refresh=refresh)
         recipes = surveys.check(base, sets, tree)
         return surveys.survey(base, sets, recipes, cache, jobs=jobs, report=watch.building)
-    finally:
-        watch.end()
 
 
 def _variant(what: str, path: Path) -> Variant:
