@@ -339,14 +339,16 @@ def test_a_point_release_that_is_gone_is_refused_or_left_out(
         return image
 
     monkeypatch.setattr(installed, "fetch", fetch)
+    gone = 'image = "debian:linux-image-gone"\n'
     experiment = parsed(
-        f'[variant.a]\n{IMAGE}[variant.b]\nimage = "debian:linux-image-gone"\n',
+        f"[variant.a]\n{IMAGE}[variant.b]\n{gone}[variant.c]\n{gone}",
         f"skip-unsupported = {str(skipping).lower()}\n",
     )
     if skipping:
         recipes = builder.check(experiment, tmp_path, quiet)
         assert recipes.digests == {"a": "digest"}
-        assert recipes.skipped["b"] == "skipped: the Debian archive has no package linux-image-gone"
+        why = "skipped: the Debian archive has no package linux-image-gone"
+        assert recipes.skipped == {"b": why, "c": why} and recipes.absent == ()
     else:
         with pytest.raises(UsageError, match=r"x\.toml:\d+: variant\.b\.image: the Debian archive"):
             builder.check(experiment, tmp_path, quiet)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -126,8 +128,11 @@ def test_flags_that_reach_no_compilation(tmp_path: Path, path: str, message: str
     assert not list((toy.cache / "images").glob("*/linux"))
 
 
-def full(*_arguments: object, **_named: object) -> int:
-    raise OSError(28, "No space left on device", "build.log")
+def failing(number: int) -> Callable[..., int]:
+    def stream(*_arguments: object, **_named: object) -> int:
+        raise OSError(number, os.strerror(number), "build.log")
+
+    return stream
 
 
 @pytest.mark.parametrize(
@@ -140,8 +145,13 @@ def full(*_arguments: object, **_named: object) -> int:
         ),
         (
             "kdyno.kernels.build.stream",
-            full,
-            r"build\.log: No space left on device; the build stopped",
+            failing(errno.EIO),
+            r"build\.log: Input/output error; the build stopped",
+        ),
+        (
+            "kdyno.kernels.build.stream",
+            failing(errno.ENOSPC),
+            r"'toy' was not built to its end: no space left in .*KDYNO_CACHE",
         ),
         ("shutil.which", lambda _name: None, r"make is not installed.*kdyno doctor"),
     ],
@@ -159,8 +169,11 @@ def test_a_machine_that_cannot_build_is_no_fault_of_the_variant(
 def test_a_disk_that_fills_up_during_make_is_no_fault_of_the_variant(tmp_path: Path) -> None:
     fills = {"scripts/extra.mk": "linux: full\nfull:\n\tcat $(srctree)/Makefile > /dev/full\n"}
     toy = Toy(tmp_path, fills, sandboxed=USABLE)
+    recipe = toy.recipe(variant("mine"))
+    (toy.cache / "failed").mkdir()
+    (toy.cache / "failed" / f"{recipe.digest}.log").symlink_to("/dev/full")
     with pytest.raises(ToolError, match=r"'mine' was not built to its end: no space left"):
-        toy.build(variant("mine"))
+        toy.build_recipe(recipe, "mine")
 
 
 @pytest.mark.slow

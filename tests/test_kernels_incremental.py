@@ -226,6 +226,16 @@ def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:
     assert len(names) == trunks.KEEP + 1
 
 
+def test_trunks_that_another_build_drops_meanwhile_are_nothing_to_start_from(
+    own: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.build(variant())
+    listed = [*trunks._trunks(own.cache)]
+    shutil.rmtree(own.cache / "trunks")
+    monkeypatch.setattr(trunks, "_trunks", lambda _cache: listed)
+    assert listed and not own.build(variant("o2", cflags="-O2")).build["from_trunk"]
+
+
 def test_the_pristine_tree_is_as_it_was_after_all_of_this(toy: Toy) -> None:
     toy.build(variant("last", patches=(toy.patch("last", {**ADDED, "lib/unused.c": None}),)))
     root = toy.tree.path

@@ -241,8 +241,6 @@ def build(
     for options that did not survive, ToolError when the machine is at fault."""
     if (image := _find(cache, recipe, links)) and image.has(extract):
         return image
-    require("make", "to build kernels")
-    sandbox.require()
 
     def waiting(holder: str) -> None:
         text = f"{holder} is building the same image; waiting for it"
@@ -251,7 +249,6 @@ def build(
     with whole.locked(cache / "images" / f".{recipe.digest}.lock", waiting):
         if (image := _find(cache, recipe, links)) and image.has(extract):
             return image
-        _make_room(cache)
         start = _SCRATCH
         if not from_scratch:
             start = images.choose(cache, extract.compiled_by(recipe) if extract else recipe)
@@ -263,6 +260,8 @@ def build(
 @contextmanager
 def _begun(name: str, recipe: Recipe, cache: Path, *more: Any) -> Iterator[_Build]:
     """A build in a folder of its own. Its failure gets the compiler's lines."""
+    require("make", "to build kernels")
+    _make_room(cache)
     with whole.scratch("build", cache / "work") as work:
         try:
             yield _Build(name, recipe, cache, work, *more)
@@ -297,15 +296,11 @@ def configure_all(
     nothing where the configuration or the image is in the cache already. Variant → why it has none:
     LostOptions, BuildError where Kconfig itself fails."""
     problems: dict[str, KdynoError] = {}
-    todo = {name: recipe for name, recipe in recipes.items() if final_config(cache, recipe) is None}
-    if todo:
-        require("make", "to build kernels")
-        sandbox.require()
-        _make_room(cache)
-    for name, recipe in todo.items():
+    for name, recipe in recipes.items():
         try:
-            with _begun(name, recipe, cache, report) as job:
-                _configure(job)
+            if final_config(cache, recipe) is None:
+                with _begun(name, recipe, cache, report) as job:
+                    _configure(job)
         except (UsageError, BuildError) as problem:
             problems[name] = problem
     return problems
@@ -339,8 +334,6 @@ def localized(recipe: Recipe, config: str, lsmod: str, cache: Path, name: str) -
     key = hashlib.sha256(f"{recipe.config_digest}\0{lines}\0{lsmod}".encode()).hexdigest()[:32]
     saved = cache / "configs" / f"{key}{foreign_suffix(recipe.foreign)}.local"
     if not saved.is_file():
-        require("make", "to build kernels")
-        _make_room(cache)
         with _begun(name, recipe, cache, silent) as job:
             job.obj.mkdir()
             leavings.write(job.obj / ".config", lines.encode())
@@ -530,20 +523,20 @@ def _explained(
     name: str, recipe: Recipe, cache: Path, work: Path, problem: Exception
 ) -> KdynoError:
     """The failure with the compiler's lines, its log kept where the message says."""
-    if isinstance(problem, OSError):
+    if isinstance(problem, OSError) and problem.errno not in whole.NO_SPACE:
         return ToolError(f"{problem.filename or cache}: {problem.strerror}; the build stopped")
     log = work / "build.log"
-    failed = cache / "failed" / f"{recipe.digest}.log"
-    failed.parent.mkdir(parents=True, exist_ok=True)
     text = log.read_text(errors="replace") if log.exists() else ""
-    failed.write_text(text)
     lines = error_lines(text)
-    full = shutil.disk_usage(cache).free < _FULL_BYTES
+    full = isinstance(problem, OSError) or shutil.disk_usage(cache).free < _FULL_BYTES
     if full or any("No space left" in line for line in lines):
         return ToolError(
             f"{name!r} was not built to its end: {whole.no_space(cache)}. Free some; "
             "KDYNO_CACHE names another cache folder"
         )
+    failed = cache / "failed" / f"{recipe.digest}.log"
+    failed.parent.mkdir(parents=True, exist_ok=True)
+    failed.write_text(text)
     errors = "\n".join(f"  {line}" for line in lines) or f"  {problem}"
     if str(problem) != "make failed":
         errors = f"  {problem}\n{errors}" if lines else f"  {problem}"

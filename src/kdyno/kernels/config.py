@@ -240,6 +240,8 @@ def _declared(path: str, text: str, declared: dict[str, Option]) -> list[str]:
                 option = declared.setdefault(f"CONFIG_{rest.strip()}", Option())
                 option.depends += [condition for level in around for condition in level]
                 option.choice = option.choice or choice
+            elif word == "comment":
+                option = Option()  # nobody's: its conditions are of no option, nor of the level
             elif word in ("if", "menu", "choice"):
                 around.append([rest] if word == "if" else [])
                 choice = f"{path}:{number}" if word == "choice" else choice

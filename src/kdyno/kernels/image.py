@@ -273,8 +273,10 @@ def choose(cache: Path, recipe: Recipe) -> Start:
             restored = files - target.changed.keys()
             best, least = Start(folder / "obj", files, restored, same_flags), cost
     if best.objects is not None:
-        os.utime(best.objects.parent)
-    return best
+        with suppress(FileNotFoundError):  # another build has dropped it since
+            os.utime(best.objects.parent)
+            return best
+    return Start()
 
 
 def compiled_sources(cache: Path, recipe: Recipe) -> frozenset[str] | None:
@@ -311,10 +313,11 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     whole.into_place(aside, place)
     alike = (folder for folder, trunk in _trunks(cache) if trunk.arch == recipe.arch.name)
-    newest = sorted(alike, key=lambda folder: folder.stat().st_mtime, reverse=True)
-    for folder in newest[KEEP:]:
-        if time.time() - folder.stat().st_mtime > _IN_USE_S:
-            shutil.rmtree(folder, ignore_errors=True)
+    with suppress(FileNotFoundError):  # another build drops them now; the next one drops the rest
+        newest = sorted(alike, key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for folder in newest[KEEP:]:
+            if time.time() - folder.stat().st_mtime > _IN_USE_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _different_files(trunk: _Trunk, target: _Trunk) -> frozenset[str] | None:

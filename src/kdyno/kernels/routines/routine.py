@@ -243,7 +243,7 @@ Ratio = Annotated[float, Field(gt=0, lt=1000)]
 
 
 class Figures(FromFile):
-    """The four figures of `python -m benchmarks.memcpy` for one routine."""
+    """The four figures of `kdyno lab memcpy bench --figures` for one routine."""
 
     routine: Word
     worst: Ratio

@@ -195,8 +195,12 @@ def _checksum(request: Request, folder: str) -> str:
     try:
         with _opened(listing) as response:
             text = response.read(8 << 20).decode("utf-8", "replace")
+            if response.length:  # a read of at most so many bytes takes fewer for all
+                raise ConnectionError(f"{response.length:,} bytes are missing")
     except NotFound as problem:
         raise UsageError(f"source {spec}: {problem}. Is there such a major version?") from problem
+    except (OSError, http.client.HTTPException) as problem:
+        raise ToolError(f"{listing} broke off: {problem}. Run the command again") from problem
     sums: dict[str, str] = {version: digest for digest, version in _SUM.findall(text)}
     if spec.rest in sums:
         return sums[spec.rest]

@@ -199,9 +199,11 @@ def offered(
         names.update(apt.names(kind))
     names = {name for name in names if not name.endswith(("-dbg", "-template", "-unsigned"))}
     if versions:
+        tar = "tar:FILE: the archive in usr/src of a package"
+        form = tar if kind == "linux-source" else "deb:FILE"
         raise UsageError(
             f"{what}: the Debian archive has {package} as {', '.join(dict.fromkeys(versions))}, "
-            f"not as {exactly}. What has gone from it is a deb:FILE that somebody kept"
+            f"not as {exactly}. What has gone from it is a {form} that somebody kept"
         )
     if not names:
         raise ToolError(f"{what}: no package list could be read.\n" + "\n".join(failures))

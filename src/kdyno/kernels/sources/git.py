@@ -195,7 +195,8 @@ def _fetch(own: Path, spec: SourceSpec, to: str, *limits: str) -> None:
     except ToolError as problem:
         listing = trees.run([*git, "ls-remote", "--refs", *give, "--", spec.rest], env=_SAFE)
         refs = b"\n".join(line.partition(b"\t")[2] for line in listing.splitlines())
-        if f"/{spec.ref}" in refs.decode("utf-8", "replace"):
+        places = ("", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/")  # where git looks
+        if {f"{place}{spec.ref}".encode() for place in places} & {*refs.splitlines()}:
             raise
         raise _no_ref(spec, refs) from problem
 
