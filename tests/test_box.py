@@ -188,6 +188,7 @@ def fake(tmp_path: Path, guest_build: Path, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(module, name, value_s)
     monkeypatch.setattr(module, "guest_program", lambda *_: program)
     monkeypatch.setattr("kdyno.machines.guest.guest_program", lambda *_: program)
+    monkeypatch.setattr("kdyno.machines.guest.disk_image", lambda *_: pytest.fail("a disk here"))
     with ExitStack() as remotes:
         yield FakeBox(tmp_path, program, remotes)
 

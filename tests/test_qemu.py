@@ -554,3 +554,27 @@ def test_what_the_booted_kernels_chose_stands_beside_the_verdict(
     alone = machine(tmp_path, Variant("stock", "", arch="x86_64"))
     alone.probe(lambda _text: None)
     assert alone.caveats()[0].text.endswith("; memcpy here: plain")
+
+
+def failed(reason: str, fatal: str | None = None) -> Outcome:
+    host = BootHost(status="failed", reason=reason, text="why")
+    return Outcome(host, Transcript(cases=0, fatal=fatal), b"", ())
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [("mine", failed("panic")), ("stock", failed("scheduler", "scheduler: why"))],
+)
+def test_a_variant_that_does_not_boot_is_no_fault_of_kvm_or_a_counter(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, outcome: Outcome
+) -> None:
+    sandbox.waive()
+    variants = (Variant("stock", "", "x86_64"), Variant("mine", "", "x86_64"))
+    prober = machine(tmp_path, *variants, method=Method(counters=("page-faults",)))
+    good = Outcome(BootHost(status="ok"), Transcript(cases=0, hello=hello()), b"", ())
+    monkeypatch.setattr(Qemu, "open", lambda _self, plan, limit_s: plan.variant)
+    monkeypatch.setattr(qemu, "run_to_end", lambda each, _clock: outcome if each == name else good)
+    notices: list[str] = []
+    prober.probe(notices.append)
+    assert notices == [f"{name}: its first boot failed ({outcome.host.reason}: why)"]

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import whole
-from kdyno.command import capture
+from kdyno.command import capture, dying_with_us
 from kdyno.machines import emulator
 
 PACKAGES = (
@@ -242,6 +242,7 @@ class Bed:
         if os.geteuid() == 0:
             # Kernels are built beside it, and a machine that gets no CPU is one that hangs.
             argv = ["nice", "-n", "-15", *argv]
+        argv = dying_with_us(argv)
         with (self.folder / "qemu.log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 

@@ -375,7 +375,8 @@ class Box(Built):
             settings["boot"] = "firmware" if self._fresh else "kexec"
             settings["before_kexec_s"] = round(self._ordered_s - began_s, 2)
         request = BoxJob(
-            **vars(plan) | {"job": replace(plan.job, sysctl=())},
+            # Its disk is a folder there: no image is made here.
+            **vars(plan) | {"job": replace(plan.job, sysctl=()), "disk_bytes": 0},
             program=guest_program(setup.cache, 64),
             placement=setup.placement,
             limit_s=setup.timeout_s,

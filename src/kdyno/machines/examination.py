@@ -128,8 +128,9 @@ _LSMOD = "PATH=$PATH:/usr/sbin:/sbin lsmod"
 
 
 def own_config(hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool) -> tuple[str, str]:
-    """For ``Kind.own_config``. What a box says is kept, so that a run can be resumed with the same
-    kernels; ``refresh`` asks again."""
+    """(the configuration of the first one's own kernel, the modules that any has loaded), as they
+    were when somebody first asked: a run can be resumed with the same kernels. refresh: asks again.
+    ToolError; LookupError without ``fetching`` where nobody has asked."""
     config, modules = "", []
     for host in hosts:
         saved = kept(cache, host, ".json")

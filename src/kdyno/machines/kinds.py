@@ -16,7 +16,6 @@ from kdyno.machines.cpus import Placement, place
 from kdyno.machines.machine import Can, Machine, Method, Setup
 
 _examine: Callable[..., None] = deferred("kdyno.machines.examination:examine")
-_own_config: Callable[..., tuple[str, str]] = deferred("kdyno.machines.examination:own_config")
 
 
 @dataclass(frozen=True)
@@ -65,14 +64,6 @@ class Kind:
     @property
     def own_name(self) -> str:
         return f"{self.fragment}.config"
-
-    def own_config(
-        self, hosts: Sequence[str], cache: Path, refresh: bool, fetching: bool
-    ) -> tuple[str, str]:
-        """(the configuration of the first one's own kernel, the modules that any has loaded), as
-        they were when somebody first asked. ToolError; LookupError without ``fetching`` where
-        nobody has."""
-        return _own_config(hosts, cache, refresh, fetching)
 
     def make(self, setup: Setup) -> Machine:
         name = "Boxes" if len(setup.hosts) > 1 else self.name.capitalize()

@@ -480,21 +480,23 @@ class Qemu(Built):
         return {**super().described(variant), "emulator": self.emulator}
 
     def probe(self, notice: Callable[[str], None]) -> None:
-        """Every image once with nothing to do; KVM is believed after the first of them."""
+        """Every image once with nothing to do; KVM is believed after the first guest's word."""
+        believed = False
         for name in self._setup.images:
             limit_s = _PROBE_S if self._way == "kvm" else None
             job = Job(counters=self._setup.method.counters)
             outcome = run_to_end(self.open(Plan(name, job), limit_s=limit_s), self.clock)
-            if job.counters:
-                facts.refuse_counters(job.counters, outcome.transcript.fatal or "")
-            host, hello = outcome.host, outcome.transcript.hello
+            host, hello, fatal = outcome.host, outcome.transcript.hello, outcome.transcript.fatal
+            if job.counters and host.reason != "scheduler":
+                facts.refuse_counters(job.counters, fatal or "")
+            believed = believed or hello is not None or fatal is not None
             if host.status == "ok":
                 routine = self._setup.variants[name].memcpy
                 if routine and routine not in NATIVE_COPIES:
                     self._copies[name] = Path(routine).stem
                 elif hello is not None and hello.copies:
                     self._copies[name] = hello.copies
-            elif self._way == "kvm":
+            elif self._way == "kvm" and not believed:
                 raise _no_kvm(f"{name} did not boot under it: {host.reason}: {host.text}")
             elif host.reason in ("sandbox", "emulator"):
                 raise ToolError(f"QEMU does not start: {host.text}")

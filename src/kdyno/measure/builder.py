@@ -36,6 +36,7 @@ from kdyno.paths import data_root
 from kdyno.reading.mistakes import KeyPath, Mistakes
 
 _require_correct = deferred("kdyno.kernels.routines.checking:require_correct")
+_own_config: Callable[..., tuple[str, str]] = deferred("kdyno.machines.examination:own_config")
 _image_spec: Callable[[str], SourceSpec] = deferred("kdyno.kernels.installed:parse")
 _image_at_hand: Callable[[SourceSpec, Path], bool] = deferred("kdyno.kernels.installed:at_hand")
 _fetch_image: Callable[..., Image] = deferred("kdyno.kernels.installed:fetch")
@@ -98,6 +99,7 @@ def check(
                 gone = variant.image.startswith("debian:") and not problem.key
                 if gone and experiment.skip_unsupported and variant.name != experiment.baseline:
                     skipped[variant.name] = f"skipped: {problem}"
+                    shipped.pop(variant.image, None)  # the next of this image has the same reason
                 else:
                     mistakes.add(_place(variant, problem.key or "image", mistakes), str(problem))
             continue
@@ -210,7 +212,7 @@ def _recipe(
     if owner is None or not hosts[0]:  # no name: refused elsewhere
         return recipe
     try:
-        config, lsmod = owner.own_config(hosts, cache, refresh, fetching)
+        config, lsmod = _own_config(hosts, cache, refresh, fetching)
     except LookupError:
         return None
     lines = localized(recipe, config, lsmod, cache, variant.name)
