@@ -35,6 +35,7 @@ from kdyno.experiment.model import (
 )
 from kdyno.reading.checked import keys_of
 from kdyno.reading.mistakes import KeyPath, Mistakes, meant, quoted, spelled
+from kdyno.store.boot import plain_name
 
 MOST_VARIANTS = 10_000
 VARIANT = "variant"
@@ -157,6 +158,7 @@ def variants(
         mistakes.add(("factor",), f"{what}Drop a factor, or split the experiment")
         return ()
     cells: dict[str, Variant] = {}
+    files: dict[str, str] = {}
     for chosen in product(*(axis.items() for axis in axes)):
         words = [word for word, _layer in chosen]
         name = "+".join(words)
@@ -166,6 +168,9 @@ def variants(
         elif not NAME.fullmatch(name):
             mistakes.add(path, f"the name {quoted(name)} of a cell has more than 80 letters")
         else:
+            if (other := files.setdefault(plain_name(name), name)) != name:
+                what = f"its file would be that of {quoted(other)}, {plain_name(name)}.json"
+                mistakes.add(path, f"{quoted(name)}: {what}. Rename one of the two")
             levels = tuple(zip(named, words[len(axes) - len(named) :], strict=True))
             if len(explicit) > 1 and named:
                 levels = ((VARIANT, words[0]), *levels)
@@ -286,7 +291,7 @@ def running(
         mistakes.add(("factor", name), what)
     layers = [kernel, *(layer for name, layer in explicit.items() if name == RUNNING)]
     for layer in layers:
-        for key in keys_of(Layer):
+        for key in keys_of(type(layer)):
             if key != "source" and getattr(layer, key):
                 what = f"the machine {quoted(machine)} runs the kernel as it is: leave {key} out"
                 mistakes.add((*layer.path, key), what)
