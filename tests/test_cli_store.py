@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from command_line import Kdyno, experiment_file
 from serving import answer
 from site_runs import small
 
+from kdyno.errors import ToolError
 from kdyno.report.site.build import SharedSite
 from kdyno.report.site.server import SiteServer
 from kdyno.store.database.query import Wanted
@@ -156,7 +159,7 @@ def test_report_compare_and_judge_read_a_run_of_others(
     assert done.status == 2 and done.err.count("no such run in") == 1
 
 
-def test_a_site_of_the_store(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> None:
+def test_a_site_of_the_store(kdyno: Kdyno, tmp_path: Path, theirs: Run, store: str) -> None:
     site = tmp_path / "site"
     done = kdyno("report", "--all", "-o", site, "--json", "-")
     facts = json.loads(done.out)
@@ -166,13 +169,27 @@ def test_a_site_of_the_store(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> None:
     assert "nightly" in (site / "history.html").read_text()
     facts = json.loads(kdyno("report", "--all", "-o", site, "--json", "-").out)
     assert (facts["made"], facts["kept"], facts["pages"]) == (0, 1, [])
+    # A run that is damaged there takes no other away.
+    damaged, other = (small(tmp_path / "others", day) for day in (2, 1))
+    for run in (damaged, other):
+        Shared(store).push(run)
+    with closing(sqlite3.connect(tmp_path / "store.sqlite")) as base, base:
+        base.execute("UPDATE parts SET content = x'616263' WHERE run = 2")
+    done = kdyno("report", "--all", "-o", site)
+    assert done.status == 1 and f"{damaged.name}: an archive of a run is damaged" in done.err
+    assert (site / "runs" / f"{other.name}.html").is_file()
+    # Of a disk that is full all of them are.
+    (tmp_path / "file").touch()
+    pages = SharedSite(Shared(store), site, tmp_path / "file")
+    with pytest.raises(ToolError, match=r"^cannot write or read .*KDYNO_CACHE"):
+        pages.build_all(lambda *_: None)
 
 
 def test_a_server_makes_a_report_when_it_is_asked_for(
     tmp_path: Path, theirs: Run, store: str
 ) -> None:
     out = tmp_path / "site"
-    pages = SharedSite(Shared(store), out, tmp_path / "cache", live=True)
+    pages = SharedSite(Shared(store), out, tmp_path / "store.sqlite", live=True)
     built = pages.build()
     page = out / "runs" / f"{theirs.name}.html"
     assert built.runs == 1 and not page.exists()
@@ -182,8 +199,12 @@ def test_a_server_makes_a_report_when_it_is_asked_for(
         thread.start()
         try:
             port = server.server_address[1]
+            status, headers, body = answer(port, f"/runs/{theirs.name}.html")
+            assert (status, headers["Content-Type"]) == (503, "text/plain")
+            assert str(tmp_path) not in body.decode() and str(tmp_path) in server.problem
+            pages.cache = tmp_path / "cache"
             status, _, body = answer(port, f"/runs/{theirs.name}.html")
-            assert status == 200 and body == page.read_bytes()
+            assert (status, server.problem, body) == (200, "", page.read_bytes())
             status, _, body = answer(port, "/runs/2026-01-01T0000-none-1234.html")
             assert status == 404 and body != page.read_bytes()
         finally:

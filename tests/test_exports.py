@@ -47,7 +47,7 @@ def test_a_damaged_boot_is_told_and_left_out(tmp_path: Path) -> None:
     (boots[3] / "samples.jsonl").write_text("{")
     (run.path / "images" / "mine.json").write_text("[]")
     result = evidence_of(run)
-    assert [each.name for each in result.damaged] == [boots[3].name]
+    assert [each.name for each in result.samples.damaged] == [boots[3].name]
     assert len(result.boots) == 7 * 5 - 1
     assert "damaged" in result.builds["mine"]["unreadable"]
 
@@ -103,11 +103,13 @@ def test_charts_as_files(evidence: Evidence) -> None:
 
 
 def test_nothing_measured_still_exports() -> None:
-    empty = Evidence(VERDICTS["baseline-failed"])
+    question = {"question": "Is var(--word) a colour?"}
+    empty = Evidence(VERDICTS["baseline-failed"].model_copy(update=question))
     for name, each in exporters(labs.reports()).items():
         # A verdict alone has no profile to fold.
         assert each.export(empty) or name == "folded", name
-    assert "nothing was measured" in str(exporter("svg").export(empty))
+    drawing = str(exporter("svg").export(empty))
+    assert "nothing was measured" in drawing and "Is var(--word) a colour?" in drawing
 
 
 def test_a_file_name_says_the_format() -> None:

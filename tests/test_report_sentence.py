@@ -175,10 +175,12 @@ def test_sentences(effects: list[Effect], more: dict[str, Any], expected: str) -
         (figures.amount, {
             271828.1: "271.8 k", 12.34: "12.34", 1234567890.0: "1.235 G", 9999.0: "9999",
             0.00001234: "1.234e−05", 0.0: "0", 1e300: "1.000e+288 T", -5.0: "−5",
+            9999.4: "9999", 9999.6: "10.00 k", -9999.9: "−10.00 k",
         }),
         (lambda pair: figures.quantity(*pair), {
             (812345.4, "KB/s"): "812345 KB/s", (812345.4, "loops/s"): "812.3 k loops/s",
             (4321.0, "MWIPS"): "4321 MWIPS", (12.34, "s"): "12.34 s", (None, "KB/s"): "? KB/s",
+            (9999.6, "KB/s"): "10000 KB/s",
         }),
         (plain.name, {
             "pipe": "pipe", "\x1b[31mred\x1b[0m": "red", "\x1b]0;title\x07x": "x",

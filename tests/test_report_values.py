@@ -70,6 +70,7 @@ def test_a_kernel_that_was_booted_alone_is_not_the_one_that_runs_here() -> None:
     for form in ("markdown", "html"):
         content = str(exporters.exporter(form).export(Evidence(HOST)))
         assert "paired within blocks" not in content and "do not matter" not in content
+    assert "1 boot of each of 1 kernel " in content
 
 
 def test_a_remark_says_what_it_is_about() -> None:

@@ -19,7 +19,7 @@ from kdyno.errors import ToolError
 from kdyno.paths import data_root
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import open_run, write_run
-from kdyno.store.verdict import Flag
+from kdyno.store.verdict import CaseValue, FactorTable, Flag
 from kdyno.verbs import output
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred\x9b1m\u202etxt\x08\x07\x00\r\u2028end"
@@ -75,7 +75,9 @@ def run(tmp_path: Path) -> Path:
     boots = {stock: 12, mine: 12}
     failed = {f"other{EVIL}": f"three boots failed | console: {EVIL}"}
     flag = Flag(kind=f"evil{EVIL}", text=EVIL, variant=EVIL, suite=EVIL, case=EVIL)
-    judged = verdict(bad, lost, baseline=stock, boots=boots, failed=failed, flags=(flag,), **texts)
+    factors = FactorTable(factors={f"smp{EVIL}": (EVIL, "on")}, summary=(EVIL,), missing=(EVIL,))
+    about = {"failed": failed, "flags": (flag,), "factors": factors}
+    judged = verdict(bad, lost, baseline=stock, boots=boots, **about, **texts)
     path = stored(tmp_path / "runs", judged)
     with write_run(path) as writer:
         case = CaseInfo(suite=f"unixbench{EVIL}", case=f"pipe{EVIL}", unit="s", better="lower")
@@ -86,6 +88,7 @@ def run(tmp_path: Path) -> Path:
     return named
 
 
+@pytest.mark.parametrize("compares", [True, False])
 @pytest.mark.parametrize(
     "words",
     [
@@ -105,7 +108,13 @@ def run(tmp_path: Path) -> Path:
     ],
     ids=" ".join,
 )
-def test_a_hostile_run(kdyno: Kdyno, run: Path, words: tuple[str, ...]) -> None:
+def test_a_hostile_run(kdyno: Kdyno, run: Path, words: tuple[str, ...], compares: bool) -> None:
+    judged = open_run(run).verdict()
+    if judged is not None and not compares:
+        about = {"suite": EVIL, "case": EVIL, "unit": EVIL, "better": "lower", "reason": EVIL}
+        value = CaseValue.model_validate({**about, "value": None, "repetitions": 0})
+        with write_run(run) as writer:
+            writer.save_verdict(judged.model_copy(update={"effects": (), "values": (value,)}))
     printed = kdyno(*words)
     assert printed.out or printed.err
     clean(printed)

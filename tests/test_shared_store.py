@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from random import randbytes
 from threading import Barrier
 
 import pytest
@@ -142,6 +143,27 @@ def test_an_error_in_the_middle_leaves_nothing(run: Run, shared: Shared) -> None
         put(connection, broken, shared.where)
     assert counts(shared) == dict.fromkeys(ONE, 0)
     assert shared.push(run).word == "pushed"
+
+
+@pytest.mark.parametrize(
+    ("pragma", "kind", "message"),
+    [
+        ("query_only = ON", UsageError, r"this user may not do that .*; nothing of it was kept"),
+        ("max_page_count = 1", ToolError, r"store\.sqlite: .*is full; nothing of it was kept"),
+    ],
+)
+def test_a_store_that_takes_nothing(
+    tmp_path: Path, run: Run, pragma: str, kind: type[KdynoError], message: str
+) -> None:
+    (run.path / "noise").write_bytes(randbytes(1 << 16))  # more than the pages there have room for
+    with closing(Shared(f"sqlite:///{tmp_path / 'store.sqlite'}")) as own:
+        own.prepare()
+        with (
+            pytest.raises(kind, match=message),
+            writing(own._engine, own.address) as connection,
+        ):
+            connection.exec_driver_sql(f"PRAGMA {pragma}")
+            put(connection, copy_of(run), own.where)
 
 
 def test_which_runs(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:

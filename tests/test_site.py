@@ -170,9 +170,9 @@ def test_only_what_changed_is_made_again(runs: Path, tmp_path: Path) -> None:
 def test_a_run_whose_writer_is_gone_is_looked_at_again(runs: Path, tmp_path: Path) -> None:
     manifest = small(runs).manifest().model_copy(update={"state": "running"})
     with create_run(runs, "", manifest) as writer:
-        build_site(runs, tmp_path / "site")
+        before = build_site(runs, tmp_path / "site")
         assert any(">running</span>" in row for row in rows(tmp_path / "site"))
-    build_site(runs, tmp_path / "site")
+    assert build_site(runs, tmp_path / "site").edition != before.edition
     assert ">interrupted</span>" in row_of(tmp_path / "site", writer.run.name)
 
 
@@ -287,8 +287,17 @@ def test_missing_cells_and_figures_that_are_none(runs: Path, tmp_path: Path) -> 
     assert "NaN" not in text and "Infinity" not in text
 
 
-def test_a_damaged_site_is_built_again(runs: Path, tmp_path: Path) -> None:
+def test_a_damaged_site_is_built_again(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, site = small(runs), tmp_path / "site"
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(build, "_write_pages", interrupted)
+        build_site(runs, site)
     build_site(runs, site)
     whole = {path: path.read_text() for path in site.rglob("*.html")}
     (site / ".kdyno-site").write_text("[]")
@@ -371,11 +380,11 @@ def test_what_changes_gets_a_new_edition(server: SiteServer, ask: Asked, site: P
         return build_site(runs, site, live=True).edition
 
     first = build()
-    server.edition = first
+    server.edition, server.problem = first, "no such page"
     assert ask("/edition")[2].decode() == first
     watch(server, build, 0.0, stop, message.append)
     assert ask("/edition")[2].decode() == server.edition != first
-    assert message == ["no space left"]
+    assert message == ["no such page", "no space left", "no such page"]
     assert len(re.findall(rb'href="runs/', ask("/")[2])) == 2
 
 

@@ -65,7 +65,6 @@ class Evidence:
     builds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Variant → what images/VARIANT.json says."""
     experiment_text: str = ""
-    damaged: tuple[Damaged, ...] = ()
     sections: Sequence[ModuleType] = ()
     """What the caller adds to the page's own sections."""
 
@@ -125,12 +124,10 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
     boots: list[Boot] = []
     points: dict[Key, list[Point]] = {}
     commands: dict[str, tuple[str, ...]] = {}
-    damaged: list[Damaged] = []
     samples = Samples()
     for record in run.boots():
         samples.add(record)
         if isinstance(record, Damaged):
-            damaged.append(record)
             continue
         boot = Boot(
             position=len(boots),
@@ -177,5 +174,4 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         commands=commands,
         builds=builds,
         experiment_text=experiment_text,
-        damaged=tuple(damaged),
     )

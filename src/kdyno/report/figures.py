@@ -8,6 +8,8 @@ import math
 MINUS = "\u2212"
 _LARGE = 10.0
 """Ratio from which a factor reads better than a percentage."""
+_LONG = 9999.5
+"""From here on a value has more than four digits before the point."""
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _TIMES = frozenset({"s", "ms", "us", "µs", "μs", "ns", "min", "h", "seconds", "s/run"})
 
@@ -79,7 +81,7 @@ def amount(value: float | None) -> str:
         return "?"
     size = abs(value)
     for factor, letter in _SI:
-        if size >= 1e4 and size >= factor:
+        if size >= _LONG and size >= factor:
             return f"{value / factor:#.4g} {letter}".replace(". ", " ").replace("-", MINUS)
     if size >= 1e-3 or size == 0:
         return f"{value:.4g}".replace("-", MINUS)
@@ -100,7 +102,7 @@ def signed(difference: float) -> str:
 
 def quantity(value: float | None, unit: str) -> str:
     """A value with its unit; one that has a prefix already (KB/s) gets no second one."""
-    if value is not None and 1e4 <= value < 1e9 and unit[:1] in ("K", "M", "G", "k"):
+    if value is not None and _LONG <= value < 1e9 and unit[:1] in ("K", "M", "G", "k"):
         return f"{value:.0f} {unit}"
     return f"{amount(value)} {unit}"
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from kdyno import whole
 from kdyno.errors import UsageError
 from kdyno.reading.checked import values
 from kdyno.reading.mistakes import meant
@@ -198,8 +199,8 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
     status = exit_status(verdict, fail_on, levels[0] if levels else level)
     if not levels and status != FAILED:
         new = Test(run=run, level=level, slower=status == SLOWER)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(new.model_dump_json() + "\n")
+        lines = [*earlier.splitlines(), new.model_dump_json().encode()]
+        whole.write(path, b"".join(line + b"\n" for line in lines))
     return status
 
 

@@ -32,7 +32,7 @@ _WORDS = {
 def answer(verdict: Verdict) -> str:
     """Who is faster or slower, where and by how much; what is equivalent, open or failed."""
     if verdict.values:  # nothing was compared: whoever measured says what was
-        return verdict.answer
+        return plain.sentence(verdict.answer)
     return _Answer(verdict).sentence()
 
 

@@ -49,7 +49,7 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
         yield from ("", "effects on groups of cases", terminal.fit(of_cases, width, 1))
     if verdict.factors is not None:
         yield from ("", "factors")
-        yield from (words(f"  {line}") for line in verdict.factors.summary)
+        yield from (words(f"  {plain.sentence(line)}") for line in verdict.factors.summary)
         for grid in tables.factors(verdict):
             yield from ("", words(grid.title), terminal.fit(grid, width, 1))
     for detail in tables.DETAILS:

@@ -220,7 +220,8 @@ def _in_our_words(folder: Path, name: str = "") -> Iterator[None]:
         if error.errno in NO_SPACE:
             raise ToolError(
                 f"{path}: not written, {no_space(path)}. "
-                "Nothing half-written was kept: free some space, then go on with --resume"
+                "Nothing half-written was kept: free some space and try again; "
+                "`kdyno run --resume` goes on with a run that was being measured"
             ) from error
         # O_DIRECTORY on a link says ENOTDIR, O_NOFOLLOW alone ELOOP.
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and path.is_symlink():

@@ -123,7 +123,7 @@ def drawn(spec: Spec, text: str) -> str:
 def alone(spec: Spec, text: str) -> str:
     """The chart as an SVG that needs no page around it: light, on a ground of its own."""
     head, rest = drawn(spec, text).split(">", 1)
-    return _COLOUR.sub(lambda use: COLOURS[use[1]][0], f"{head}>{_GROUND}{rest}")
+    return _COLOUR.sub(lambda use: COLOURS.get(use[1], (use[0],))[0], f"{head}>{_GROUND}{rest}")
 
 
 def png(svg: str) -> bytes:

@@ -95,7 +95,8 @@ def build_site(
     options = joined(tool_stamp(), str(live))
     with whole.locked(out / ".lock"):
         there = list_runs(runs)
-        stamps = {run.name: joined(options, run_stamp(run)) for run in there}
+        # Nothing in its folder shows that a run's writer has gone, or come back.
+        stamps = {run.name: joined(options, run_stamp(run), run.state("running")) for run in there}
         empty: list[str] = []  # folders of runs that were copied in part, or emptied
         with suppress(KdynoError), Folder.open(runs) as parent:
             for name in filter(_LOOKS_LIKE_A_RUN.match, parent.folders()):
@@ -176,17 +177,26 @@ class SharedSite:
                 _keep(self.out, page, Kept(joined(self._options, run.digest)))
 
     def build_all(self, progress: Progress) -> Built:
+        """With every report that can be made; then ToolError for the first that cannot."""
         built = self.build()
         todo = [
             (name, run)
             for name, run in self._runs.items()
             if run.judged and not _report(self.out, name).is_file()
         ]
+        problem: ToolError | None = None
         for done, (name, run) in enumerate(todo, 1):
-            self.make(name)
-            # A site of a thousand runs needs each of them once.
-            self.shared.forget(self.shared.fetch(run, self.cache))
+            try:
+                self.make(name)
+                # A site of a thousand runs needs each of them once.
+                self.shared.forget(self.shared.fetch(run, self.cache))
+            except ToolError as error:
+                if error.__cause__ is not None:  # the disk's or the store's: all runs would have it
+                    raise
+                problem = problem or ToolError(f"{run.name}: {error}")
             progress(done, len(todo))
+        if problem is not None:
+            raise problem
         return replace(built, rendered=len(todo), kept=built.runs - len(todo))
 
 
@@ -200,10 +210,7 @@ def _current(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[
             continue
         if last.summary.has_report and not _report(out, page).is_file():
             continue
-        # Nothing in its folder shows that a run's writer has gone, or come back.
-        state = last.summary.state
-        if state not in ("running", "interrupted") or run.state("running") == state:
-            summaries[run.name] = last.summary
+        summaries[run.name] = last.summary
     return summaries
 
 
@@ -330,15 +337,17 @@ def prepare(folder: Path) -> None:
             raise UsageError(
                 f"-o {folder}: holds other things than a site of kdyno; name a new or empty folder"
             )
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / MARKER).exists():  # ours from now on, however this build ends
+            whole.write(folder / MARKER, b"{}")
         for inside in (folder, *(folder / name for name in ("runs", "history", ".data"))):
             if link := next((path for path in inside.glob("*") if path.is_symlink()), None):
                 raise UsageError(
                     f"-o {folder}: {link} is a link, and a site of kdyno has none: what is written "
                     "would go where it leads. Remove it, or name another folder"
                 )
-            inside.mkdir(parents=True, exist_ok=True)
-        whole.write(folder / ".probe", b"")
-        (folder / ".probe").unlink()
+            inside.mkdir(exist_ok=True)
+        whole.check(folder / ".new")  # nothing has this name: the folder has to take it
     except OSError as error:
         where = error.filename or folder
         raise UsageError(

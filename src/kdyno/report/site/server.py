@@ -31,6 +31,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
+_UNMADE = b"this report cannot be made now; the terminal of `kdyno serve` shows why\n"
 _IDLE_S = 10.0
 MOST_CONNECTIONS = 64
 """At once, each with a thread: the oldest has to go where more come."""
@@ -49,6 +50,8 @@ class SiteServer(ThreadingHTTPServer):
         self.edition = ""
         self.absent: Callable[[str], None] = lambda _page: None
         """Called with the name of a run's page that is not there: it may make it."""
+        self.problem = ""
+        """Why the last such page could not be made: for the terminal alone, as it names places."""
         self._open: dict[socket.socket, None] = {}
         self._changed = threading.Condition()
         try:
@@ -113,9 +116,14 @@ class _Handler(BaseHTTPRequestHandler):
         match = _PAGE.fullmatch("/index.html" if path == "/" else path)
         content = _read(self.server.folder, match[1] or "", match[2]) if match else None
         if content is None and match and match[1] == "runs":
-            with suppress(KdynoError, OSError):
+            try:
                 self.server.absent(match[2].removesuffix(".html"))
-                content = _read(self.server.folder, "runs", match[2])
+                self.server.problem = ""
+            except (KdynoError, OSError) as problem:
+                self.server.problem = str(problem)
+                self._send(HTTPStatus.SERVICE_UNAVAILABLE, _UNMADE)
+                return
+            content = _read(self.server.folder, "runs", match[2])
         if content is None:
             self._send(HTTPStatus.NOT_FOUND, b"there is no such page\n")
         else:
@@ -186,10 +194,10 @@ def watch(
     """Builds again and again until ``stop``; ``build`` gives the edition. An error comes once."""
     message = ""
     while not stop.wait(every_s):
+        before = message
         try:
-            server.edition = build()
-            message = ""
+            server.edition, message = build(), server.problem
         except (KdynoError, OSError) as error:
-            if str(error) != message:
-                message = str(error)
-                complain(message)
+            message = str(error)
+        if message not in ("", before):
+            complain(message)

@@ -94,7 +94,7 @@ def summarize(run: Run) -> tuple[Summary, Evidence | None]:
             scores = scores_of(verdict, manifest, evidence.samples)
     except KdynoError as error:
         verdict, evidence, state, reason = None, None, "damaged", problem(error)
-    damaged = len(evidence.damaged) if evidence else 0
+    damaged = len(evidence.samples.damaged) if evidence else 0
     words = answer(verdict) if verdict else ""
     facts = facts_of(manifest, verdict, "", run.name, "")
     facts = replace(facts, state=state, reason=reason, answer=words, damaged=damaged)

@@ -5,7 +5,7 @@
 const run = JSON.parse(document.getElementById("run-data").textContent);
 
 // Words at a point of a panel, by pointer and by arrow keys.
-const shape = { width: 1000, height: 240, edge: 14 }; // as in charts/panels.py
+const shape = { height: 240, edge: 14 }; // as in charts/panels.py
 const pointsOf = (panel) => {
   if (panel.points) return panel.points;
   const scores = run.scores[panel.dataset.case];
@@ -30,34 +30,21 @@ const told = (panel, point) => {
   const score = point.score.toLocaleString(undefined, { maximumSignificantDigits: 5 });
   return `${run.variants[variant]}: ${score} ${unit}; boot ${index}, block ${block}, ${started.slice(11, 19)} UTC${disturbed}`;
 };
-const point = (svg, chosen) => {
-  const panel = svg.closest(".panel");
-  panel.chosen = chosen;
-  const at = pointsOf(panel)[chosen];
-  showTip(svg, at.x, at.y, told(panel, at));
-};
 for (const svg of document.querySelectorAll(".strip")) {
   const panel = svg.closest(".panel");
-  svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect();
+  const nearest = (event, box) => {
     let best = 0;
     let least = Infinity;
     pointsOf(panel).forEach((each, i) => {
       const away = Math.hypot(box.left + each.x * box.width - event.clientX, box.top + each.y * box.height - event.clientY);
       if (away < least) [best, least] = [i, away];
     });
-    point(svg, best);
-  });
-  svg.addEventListener("pointerleave", hideTip);
-  svg.addEventListener("blur", hideTip);
-  svg.addEventListener("keydown", (event) => {
-    const last = pointsOf(panel).length - 1;
-    const now = panel.chosen ?? (event.key === "ArrowLeft" ? last + 1 : -1);
-    const next = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: last }[event.key];
-    if (event.key === "Escape") hideTip();
-    if (next === undefined) return;
-    event.preventDefault();
-    point(svg, Math.max(0, Math.min(last, next)));
+    return best;
+  };
+  const last = () => pointsOf(panel).length - 1;
+  pointer(svg, nearest, last, (at) => {
+    const point = pointsOf(panel)[at];
+    return [point.x, point.y, told(panel, point)];
   });
 }
 

@@ -29,3 +29,24 @@ const hideTip = () => {
   cursor.remove();
 };
 addEventListener("scroll", hideTip, { passive: true });
+
+// Words at a picture's points, by pointer and by arrow keys. nearest(event, box): number of the point
+// at a pointer; last(): of the last one; at(number): its place and words, as showTip takes them.
+const pointer = (svg, nearest, last, at) => {
+  let chosen = null;
+  const point = (number) => {
+    chosen = Math.max(0, Math.min(last(), number));
+    showTip(svg, ...at(chosen));
+  };
+  svg.addEventListener("pointermove", (event) => point(nearest(event, svg.getBoundingClientRect())));
+  svg.addEventListener("pointerleave", hideTip);
+  svg.addEventListener("blur", hideTip);
+  svg.addEventListener("keydown", (event) => {
+    const now = chosen ?? (event.key === "ArrowLeft" ? last() + 1 : -1);
+    const next = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: last() }[event.key];
+    if (event.key === "Escape") hideTip();
+    if (next === undefined) return;
+    event.preventDefault();
+    point(next);
+  });
+};

@@ -114,12 +114,12 @@ def _in_our_words(address: str, what: str) -> Iterator[None]:
     except sa.exc.SQLAlchemyError as problem:
         original = getattr(problem, "orig", None)
         message = masked(" ".join(str(original or problem).split()))[:500]
-        if type(original).__name__ in _DENIED:
+        if type(original).__name__ in _DENIED or "readonly database" in message:
             text = f"{where}: this user may not do that ({message}); {kept}"
             raise UsageError(text) from problem
-        if isinstance(problem, sa.exc.DBAPIError) and (
-            problem.connection_invalidated or isinstance(problem, sa.exc.OperationalError)
-        ):
+        full = type(original).__name__ == "DiskFull" or "disk is full" in message
+        lost = isinstance(problem, sa.exc.DBAPIError) and problem.connection_invalidated
+        if not full and (lost or isinstance(problem, sa.exc.OperationalError)):
             again = "Try again, or unset KDYNO_STORE"
             if what == "written":
                 again = "try again: a run is put there once, however often it is pushed"

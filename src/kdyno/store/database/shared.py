@@ -29,7 +29,7 @@ from kdyno.store.database import query, tables
 from kdyno.store.database.address import location, sqlite_file
 from kdyno.store.database.query import Wanted, engine_of, reading, writing
 from kdyno.store.database.tables import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES, Facts
-from kdyno.store.folder import TEMPORARY, Folder
+from kdyno.store.folder import Folder
 from kdyno.store.index import NoSuchRun, stamp
 from kdyno.store.run import BOOTS, MANIFEST, Run
 from kdyno.store.samples import Score, gather, scores_of
@@ -306,15 +306,13 @@ def _files(folder: Folder, above: tuple[str, ...]) -> Iterator[tuple[str, bytes 
     """(name, content) in a fixed order; None for what is left out."""
     folders = set(folder.folders())
     for name in folder.names():
-        if name.startswith(TEMPORARY):
-            continue
         path = (*above, name)
         if name in folders and len(path) < _DEEPEST:
             with folder.folder(name) as inside:
                 yield from _files(inside, path)
             continue
         data = None
-        if name not in folders and _is_plain(name):
+        if name not in folders:
             with suppress(ToolError):  # a link, a device, or too large
                 data = folder.read(name, _FILE_BYTES)
         yield "/".join(path), data
