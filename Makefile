@@ -92,7 +92,7 @@ forget-skips:
 fresh: $(BIN)/kdyno
 	@$(BIN)/python -m benchmarks.fresh $(FRESH)
 
-bench: setup
+bench: setup-tests
 	@$(BIN)/python -m benchmarks
 
 docs: $(BIN)/kdyno

@@ -7,24 +7,23 @@ architectures and drivers that are off. `kdyno bisect` is to name that one. With
 many branches of one repository, each with its commits drawn by another seed, so that all start
 from one tree and one kernel. With --later SPINS a later commit takes some of the spins away: two
 steps of opposite sign, and both are to be named. --make FOLDER only makes the repository; --in
-FOLDER uses one.
+FOLDER uses one. Words behind -- are for kdyno bisect.
 Needs minutes for each search, and 4 GB where TMPDIR is.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
-from benchmarks.figure import Figure, finish
+from benchmarks.figure import Figure, main
 from kdyno.kernels import source
 from kdyno.paths import cache_root
 
@@ -118,7 +117,7 @@ def search(
     command = [sys.executable, "-m", "kdyno", "bisect", "--source", f"git:{place}"]
     command += ["--good", "c0", "--bad", f"{seed}/c{COMMITS}", "--case", "unixbench/pipe"]
     began_s = time.monotonic()
-    subprocess.run([*command, "--json", result, *words], check=False)
+    subprocess.run([*command, "--json", result, "--runs", results / "runs", *words], check=False)
     took_s = time.monotonic() - began_s
     data = json.loads(result.read_text())
     named = [(step["after"]["title"], step["point"]["title"]) for step in data["steps"]]
@@ -132,38 +131,22 @@ def search(
     return right, took_s, len(data["probes"])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--make", type=Path, metavar="FOLDER")
-    parser.add_argument("--in", type=Path, metavar="FOLDER", dest="place")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--spins", type=int, default=SPINS)
-    parser.add_argument("--later", type=int, metavar="SPINS")
-    parser.add_argument("--searches", type=int, default=1, metavar="N")
-    parser.add_argument("words", nargs="*", help="more words for kdyno bisect, behind --")
-    request = parser.parse_args()
+def searches(request: Any) -> Iterator[Figure]:
     seeds = range(request.seed, request.seed + request.searches)
+    place = request.make or vars(request)["in"] or request.folder / "linux"
+    if request.make or not vars(request)["in"]:
+        repository(place, seeds, request.spins, request.later)
     if request.make:
-        repository(request.make, seeds, request.spins, request.later)
         return
-    with tempfile.TemporaryDirectory(prefix="kdyno-bisect-") as folder:
-        place = request.place or Path(folder, "linux")
-        if not request.place:
-            repository(place, seeds, request.spins, request.later)
-        results = [
-            search(place, Path(folder), seed, request.later, request.words) for seed in seeds
-        ]
+    results = [search(place, request.folder, seed, request.later, request.words) for seed in seeds]
     right, times_s, points = zip(*results, strict=True)
     how = ", ".join(f"{took_s / 60:.1f}" for took_s in times_s)
-    figures = (
-        Figure("right answer", sum(right), "", least=request.searches),
-        Figure("a search", max(times_s) / 60, "min", most=25, how=how),
-        # With two steps there are two searches.
-        Figure("points measured", max(points), "", most=8 if request.later is None else 16),
-    )
-    finish(figures, request.json)
+    yield Figure("right answer", sum(right), "", least=request.searches)
+    yield Figure("a search", max(times_s) / 60, "min", most=25, how=how)
+    # With two steps there are two searches.
+    yield Figure("points measured", max(points), "", most=8 if request.later is None else 16)
 
 
 if __name__ == "__main__":
-    main()
+    options = {"make": Path, "in": Path, "seed": 1, "spins": SPINS, "later": int, "searches": 1}
+    main(__doc__, searches, words=(), **options)

@@ -9,6 +9,8 @@ whatever else the machine does.
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -16,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.figure import Figure, main, result_of
+from benchmarks.figure import Figure, main, verdict_of
 from kdyno.experiment.loader import Overrides, apply
 from kdyno.labs.profile.counts import ready
 from kdyno.machines.emulator import COUNTS
@@ -63,34 +65,31 @@ def boot(_request: Any) -> Iterator[Figure]:
     yield Figure("boot to power-off, counted", took_s, "CPU s", 0.8, how="median of 5")
 
 
-def exact(_request: Any) -> Iterator[Figure]:
-    effects = result_of("run", KNOWN)["effects"]
+def exact(request: Any) -> Iterator[Figure]:
+    effects = verdict_of(KNOWN, request.folder).effects
     off = {}
     for effect in effects:
-        place, _, number = effect["variant"].partition("-")
-        more = int(number) if effect["case"] == OF_PLACE[place] else 0
-        difference = effect["value"] - effect["baseline_value"]
-        off[f"{effect['variant']} in {effect['case']}"] = abs(difference - more)
+        place, _, number = effect.variant.partition("-")
+        more = int(number) if effect.case == OF_PLACE[place] else 0
+        assert effect.value is not None and effect.baseline_value is not None, effect
+        difference = effect.value - effect.baseline_value
+        off[f"{effect.variant} in {effect.case}"] = abs(difference - more)
     worst = max(off, key=lambda name: off[name])
     how = f"{len(off)} effects of n = 1, 5, 41 in three places; worst: {worst}"
     yield Figure("n known instructions: off by, at most", off[worst], "instr", 0.0005, how=how)
-    inexact = sum(not effect["exact"] for effect in effects)
+    inexact = sum(not effect.exact for effect in effects)
     yield Figure("of these, effects that are not exact", inexact, "", 0)
 
 
 def suite(request: Any) -> Iterator[Figure]:
     """The whole of unixbench but its controls: two kernels, from the beginning to the verdict."""
     cases = [case.name for case in load_suites()["unixbench"].cases if not case.control]
-    text = KNOWN.read_text(encoding="utf-8")
-    begin = text.index("cases = ")
-    text = text[:begin] + f"cases = {cases}" + text[text.index("\n", begin) :]
-    file = request.folder / "suite.toml"
-    file.write_text(text.replace("'", '"'), encoding="utf-8")
+    text = re.sub("(?m)^cases = .*", f"cases = {json.dumps(cases)}", KNOWN.read_text("utf-8"))
     began_s = time.monotonic()
-    result = result_of("run", file, "--variant", "pipe-41", "--exact-boots", "1")
+    verdict = verdict_of(text, request.folder, "--variant", "pipe-41", "--exact-boots", "1")
     took_s = time.monotonic() - began_s
-    effects, boots = result["effects"], result["boots"]["stock"]
-    first = sum(effect["exact"] for effect in effects)
+    effects, boots = verdict.effects, verdict.boots["stock"]
+    first = sum(effect.exact for effect in effects)
     how = f"{len(effects)} cases, {first} exact after one boot, {boots} boots of each kernel in all"
     yield Figure("unixbench's kernel cases, two kernels", took_s, "s", 90, how=how)
 

@@ -9,18 +9,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from kdyno.store.boot import BootRecord
 from kdyno.store.run import Run, list_runs
+from kdyno.store.verdict import Verdict
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured figure. ``most``/``least``: its target, one of them."""
+    """One measured figure. ``most``/``least``: its target, one of them or none."""
 
     name: str
     value: float
@@ -36,8 +37,9 @@ class Figure:
         )
 
     def line(self) -> str:
-        target = f"≤ {self.most:g}" if self.most is not None else f"≥ {self.least:g}"
-        word = "met" if self.met else "MISSED"
+        targets = ((self.most, "≤"), (self.least, "≥"))
+        target = "".join(f"{sign} {value:g}" for value, sign in targets if value is not None)
+        word = ("met" if self.met else "MISSED") if target else ""
         return f"{self.name:58} {self.value:8.3f} {self.unit:5} {target:>8}  {word:6} {self.how}"
 
 
@@ -47,7 +49,8 @@ Part = Callable[[Any], Iterable[Figure]]
 
 def main(doc: str | None, *parts: Part, **defaults: Any) -> NoReturn:
     """Print the figures of the parts that the command line names, or of all of them; exit with 1
-    where one misses its target. An option for each default, a flag where that is False."""
+    where one misses its target. An option for each default: a flag where that is False, and where
+    it is a type, one without a default; for (), words."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -58,30 +61,26 @@ def main(doc: str | None, *parts: Part, **defaults: Any) -> NoReturn:
         option = f"--{name.replace('_', '-')}"
         if default is False:
             parser.add_argument(option, action="store_true")
+        elif default == ():
+            parser.add_argument(name, nargs="*")
+        elif isinstance(default, type):
+            parser.add_argument(option, type=default)
         else:
             parser.add_argument(option, type=type(default), default=default)
     parser.add_argument("--json", type=Path, metavar="FILE")
     request = parser.parse_args()
     named = getattr(request, "parts", None) or names
 
-    def figures() -> Iterator[Figure]:
-        for name in named:
-            with tempfile.TemporaryDirectory(prefix="kdyno-bench-") as folder:
-                request.folder = Path(folder)
-                yield from names[name](request)
-
-    finish(figures(), request.json)
-
-
-def finish(figures: Iterable[Figure], file: Path | None) -> NoReturn:
-    """Print each as it comes, keep all in the file as JSON."""
     rows: list[dict[str, Any]] = []
-    for figure in figures:
-        print(figure.line(), flush=True)
-        own = {"value": float(figure.value), "met": bool(figure.met)}
-        rows.append(asdict(figure) | own)
-    if file is not None:
-        file.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    for name in named:
+        with tempfile.TemporaryDirectory(prefix="kdyno-bench-") as folder:
+            request.folder = Path(folder)
+            for figure in names[name](request):
+                print(figure.line(), flush=True)
+                own = {"value": float(figure.value), "met": bool(figure.met)}
+                rows.append(asdict(figure) | own)
+    if request.json is not None:
+        request.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     sys.exit(0 if all(row["met"] for row in rows) else 1)
 
 
@@ -92,23 +91,33 @@ def timed(work: Callable[[], object]) -> float:
     return time.monotonic() - start_s
 
 
-def result_of(*words: object) -> Any:
-    """What a command writes by --json; its progress goes where ours goes."""
-    with tempfile.TemporaryDirectory(prefix="kdyno-bench-") as folder:
-        file = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "kdyno", *map(str, words), "--json", str(file)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return json.loads(file.read_bytes())
+KDYNO = """
+import sys
+from pathlib import Path
+from kdyno.cli.main import main
+file = sys.argv.pop(1)
+status = main()
+(peak,) = (line for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+Path(file).write_text(peak.split()[1])
+sys.exit(status)
+"""
+"""It leaves the peak of its own resident set in a file, in kB. getrusage has that of the largest of
+all children, such as a compiler, and what it has of a process begins with its parent's."""
 
 
-def run_of(experiment: Path | str, folder: Path, *words: object) -> Run:
+def run_of(
+    experiment: Path | str,
+    folder: Path,
+    *words: object,
+    program: Iterable[object] = ("-m", "kdyno"),
+) -> Run:
     """The run, below ``folder``, of an experiment's file or text."""
     place = Path(tempfile.mkdtemp(dir=folder))
     if isinstance(experiment, str):
         text, experiment = experiment, folder / "experiment.toml"
         experiment.write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "kdyno", "run", experiment, *words, "--runs", place]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    command = [sys.executable, *program, "run", experiment, *words, "--runs", place]
+    subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
     (run,) = list_runs(place)
     return run
 
@@ -116,3 +125,10 @@ def run_of(experiment: Path | str, folder: Path, *words: object) -> Run:
 def boots_of(run: Run) -> list[BootRecord]:
     """Its undamaged boots."""
     return [boot for boot in run.boots() if isinstance(boot, BootRecord)]
+
+
+def verdict_of(experiment: Path | str, folder: Path, *words: object) -> Verdict:
+    """Of such a run."""
+    verdict = run_of(experiment, folder, *words).verdict()
+    assert verdict is not None
+    return verdict

@@ -21,19 +21,18 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from kdyno import whole
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.sources import debian
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("setup", "setup-suites", "setup-tests", "check", "demo", "test")
 CODENAME = "bookworm"
-PREFIX = "kdyno-fresh-"
 CHECKOUT = "/srv/kdyno"
 USER = "dyno"
 HOMES = {"root": "/root", "user": f"/home/{USER}"}
@@ -125,13 +124,6 @@ def call(*words: str | Path, **variables: str) -> None:
         raise ToolError(f"{words[0]} failed with status {done.returncode}")
 
 
-def sweep(place: Path) -> None:
-    """Delete what calls that were killed left: no mount, an archive at most."""
-    for left in place.glob(f"{PREFIX}*.*"):
-        if not Path(f"/proc/{left.suffix[1:]}").exists():
-            shutil.rmtree(left, ignore_errors=True)
-
-
 def make_root(folder: Path) -> float:
     """root.tar and what is carried into it, in ``folder``; gives the seconds."""
     began_s = time.monotonic()
@@ -146,6 +138,7 @@ def make_root(folder: Path) -> float:
     carry(folder / "home", [Path.home() / name for name in HOME_FILES], Path.home())
     (folder / "apt.conf").write_text(options)
     # What it unpacks is below the folder too; apt's own user must be able to get there.
+    folder.parent.chmod(0o711)
     folder.chmod(0o711)
     (folder / "unpacked").mkdir(mode=0o755)
     call(
@@ -255,16 +248,14 @@ def main(words: Sequence[str]) -> int:
     require(options)
     if subprocess.run(["git", "-C", ROOT, "diff", "--quiet", "HEAD"]).returncode != 0:
         print("fresh: what is not committed is not cloned", file=sys.stderr)
-    sweep(options.place)
-    folder = Path(tempfile.mkdtemp(f".{os.getpid()}", PREFIX, options.place))
     times: list[Time] = []
     try:
-        seconds = make_root(folder)
-        print(f"fresh: Debian 12 in {seconds:.0f} s", file=sys.stderr)
-        for person in options.people:
-            visit(folder, person, options, times)
+        with whole.scratch("fresh", options.place) as folder:
+            seconds = make_root(folder)
+            print(f"fresh: Debian 12 in {seconds:.0f} s", file=sys.stderr)
+            for person in options.people:
+                visit(folder, person, options, times)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
         print(f"\n{table(times)}")
     (ROOT / "build").mkdir(exist_ok=True)
     (ROOT / "build" / "fresh.json").write_text(json.dumps([asdict(row) for row in times], indent=1))

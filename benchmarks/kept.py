@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import replace
@@ -94,7 +93,7 @@ def keep_file(path: Path, place: Path = PLACE) -> Path:
     return kept
 
 
-def main() -> int:
+def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -108,8 +107,7 @@ def main() -> int:
         else:
             run = open_run(resolve(word, request.runs or runs_root()))
             print(keep_run(run, part=request.part))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.figure import Figure, main, run_of
+from benchmarks.figure import Figure, main, run_of, verdict_of
 from kdyno.judge.judging import within
 from kdyno.measure.builder import build_all, check
 from kdyno.paths import cache_root, data_root
@@ -89,8 +89,7 @@ def link(request: Any) -> Iterator[Figure]:
 def floors(request: Any) -> Iterator[Figure]:
     text = HEAD.format(config=request.config, flags="") + ALL_CASES + MACHINES[request.machine]
     words = ("--layouts", request.links, "--max-boots", request.boots)
-    verdict = run_of(text + "calibrate = true\n", request.folder, *words).verdict()
-    assert verdict is not None
+    verdict = verdict_of(text + "calibrate = true\n", request.folder, *words)
     print("| case | one link says nothing up to | standard deviation of links | of boots |")
     print("| --- | --: | --: | --: |")
     spreads = {effect.case: effect.links for effect in verdict.effects if effect.links is not None}
@@ -103,7 +102,7 @@ def floors(request: Any) -> Iterator[Figure]:
     widest = max(floor, key=lambda case: floor[case])
     count = sum(share < 1e-5 for share in floor.values())
     how = f"{widest}; under 0.001 % in {count} of {len(floor)} cases, {request.links} links"
-    yield Figure("one link says nothing, up to", 100 * floor[widest], "%", 100, how=how)
+    yield Figure("one link says nothing, up to", 100 * floor[widest], "%", how=how)
 
 
 def commits(request: Any) -> Iterator[Figure]:
@@ -116,7 +115,7 @@ def commits(request: Any) -> Iterator[Figure]:
     body = "".join(COMMIT.format(size=size) for size in sizes) + SIX_CASES
     body += MACHINES[request.machine]
     # With all links first: the kernels of one link are then there.
-    for words, flags, most in ((("--layouts", request.links), "", 0.05), ((), SECTIONS, 1.0)):
+    for words, flags, most in ((("--layouts", request.links), "", 0.05), ((), SECTIONS, None)):
         text = HEAD.format(config=request.config, flags=flags) + body
         run = run_of(text, folder, *words, "--max-boots", request.boots)
         moved, large = {}, 0

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,7 +75,7 @@ def as_json(timings: list[Form]) -> str:
     return json.dumps({"schema": 1, "kind": FORMS, **forms.model_dump()}, indent=1) + "\n"
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", type=Path, help="put the table between the page's markers")
     parser.add_argument("--json", type=Path, help="write all timings there")
@@ -90,8 +89,7 @@ def main() -> int:
     if request.write is not None:
         before, rest = request.write.read_text(encoding="utf-8").split(BEGIN)
         request.write.write_text(before + BEGIN + text + END + rest.split(END)[1], encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

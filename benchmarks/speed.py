@@ -9,7 +9,6 @@ the machine meanwhile.
 
 from __future__ import annotations
 
-import resource
 import statistics
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figure import Figure, boots_of, main, run_of, timed
+from benchmarks.figure import KDYNO, Figure, boots_of, main, run_of, timed
 from kdyno.kernels.build import build
 from kdyno.machines.cpus import place
 from kdyno.machines.guest import boot, guest_program
@@ -104,15 +103,15 @@ def boot_overhead(request: Any) -> Iterator[Figure]:
 
 def inside_cases(request: Any) -> Iterator[Figure]:
     """A measuring run: the share of its wall time inside cases, and kdyno's own memory."""
-    run = run_of(EXPERIMENT, request.folder, "--interleave", "boots", "--max-boots", "8")
-    memory_mb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    words, peak = ("--interleave", "boots", "--max-boots", "8"), request.folder / "peak"
+    run = run_of(EXPERIMENT, request.folder, *words, program=("-c", KDYNO, peak))
     boots = boots_of(run)
     inside_s = sum(boot.host.inside_s or 0 for boot in boots)
     first, last = (datetime.fromisoformat(boots[at].job.started_at) for at in (0, -1))
     wall_s = (last - first).total_seconds() + (boots[-1].host.wall_s or 0)
     name = "share of a measuring run inside cases"
     yield Figure(name, inside_s / wall_s, "", least=0.85, how=f"{len(boots)} boots")
-    yield Figure("kdyno's own memory, peak", memory_mb, "MB", most=200)
+    yield Figure("kdyno's own memory, peak", int(peak.read_text()) / 1024, "MB", most=200)
 
 
 if __name__ == "__main__":

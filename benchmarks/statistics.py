@@ -160,6 +160,7 @@ def other_cells(
     2 %, by three ways of booting: 3, then 3; as many as kdyno's; the same interleaved."""
     draw = sources()[name]
     cells: dict[str, list[str]] = {rule.name: [] for rule in RULES}
+    sizes = [min(CHUNK, experiments - start) for start in range(0, experiments, CHUNK)]
     for boots, interleaved, setting in (
         (3, False, "3 boots, then 3 boots"),
         (boots_of_kdyno, False, f"{boots_of_kdyno} boots, then {boots_of_kdyno} boots"),
@@ -168,21 +169,11 @@ def other_cells(
         for rule in RULES:
             rng = stream(seed, name, rule.name, setting)
             # 240 boots × 10 repetitions × 3 cases a chunk is 30 MB.
+            runs = partial(
+                simulate.other_rule, rng, rule, draw, boots=boots, interleaved=interleaved
+            )
             signs = {
-                effect: np.concatenate(
-                    [
-                        simulate.other_rule(
-                            rng,
-                            rule,
-                            draw,
-                            min(CHUNK, experiments - start),
-                            boots,
-                            math.log1p(effect),
-                            interleaved,
-                        )
-                        for start in range(0, experiments, CHUNK)
-                    ]
-                )
+                effect: np.concatenate([runs(size, effect=math.log1p(effect)) for size in sizes])
                 for effect in (0.0, *EFFECTS)
             }
             alarms = estimate((signs[0.0] != 0).any(axis=1))
@@ -273,7 +264,7 @@ def largest_error(estimates: Iterable[Estimate]) -> str:
     return f"{100 * max(each.error for each in estimates):.1f}"
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="Simulate the rule behind kdyno's verdicts.")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there")
     parser.add_argument("--seed", type=int, default=20261121)
@@ -313,8 +304,7 @@ def main() -> int:
         request.write.write_text(page + "\n", encoding="utf-8")
     else:
         print(page)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

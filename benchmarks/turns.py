@@ -10,36 +10,30 @@ should run on the machine; the loads of the parts called so are made here.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import multiprocessing
 import os
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figure import Figure, main
-from kdyno.experiment.loader import parse
-from kdyno.experiment.model import Experiment
+from benchmarks.figure import Figure, main, verdict_of
+from kdyno.experiment.loader import Overrides
 from kdyno.judge.judging import look
+from kdyno.labs.profile.counts import ready
 from kdyno.machines.cpus import measuring
 from kdyno.measure import boot as booting, turns
-from kdyno.measure.bench import Bench, bench_of, plan_of, tree_of
-from kdyno.measure.builder import build_all, check
-from kdyno.measure.execution import Options, asked_of, execute
+from kdyno.measure.bench import Bench, plan_of
+from kdyno.measure.execution import Options, manifest_of
 from kdyno.measure.loop import block_order, draw_of, effort
-from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, data_root
 from kdyno.stats.effect import PairedEffect
-from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Key, Samples
 from kdyno.store.verdict import Verdict
-from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs.subject import load
 
 EXPERIMENTS = data_root() / "experiments"
@@ -66,31 +60,10 @@ COPY = f"{HEAD}{SIX}calibrate = true\n"
 TWO = f'{HEAD}[variant.fsrm]\nmemcpy = "fsrm"\n{SIX}'
 
 
-def experiment_of(text: str) -> Experiment:
-    return parse(text, "benchmarks.turns", Path.cwd(), vocabulary(load_suites()))
-
-
-def bench(experiment: Experiment) -> Bench:
-    """With every kernel built."""
-    cache = cache_root()
-    recipes = check(experiment, cache, lambda _text, _part: None)
-    images = build_all(experiment, recipes, cache).images
-    tree = tree_of(experiment, recipes)
-    return bench_of(experiment, load_suites(), images, tree, cache, lambda _text: None)
-
-
 def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, PairedEffect]], float]:
     """So many minutes of boots and as many of turns, mixed: (way → raw effects, the share of the
     turns' wall time inside turns)."""
-    manifest = Manifest(
-        tool="0",
-        created="now",
-        experiment=setup.experiment.name,
-        baseline=setup.experiment.baseline,
-        seed=1,
-        cases=setup.infos,
-        **asked_of(setup.experiment),
-    )
+    manifest = manifest_of(setup.experiment, Overrides(), images={}, failed={}, cases=setup.infos)
     names = list(setup.variants)
     gathered = {way: Samples() for way in WAYS}
     spent_s = dict.fromkeys(WAYS, 0.0)
@@ -143,8 +116,8 @@ def loaded(beside: bool) -> Iterator[None]:
 
 def _restless(cpu: int) -> None:
     os.sched_setaffinity(0, {cpu})
-    dice = random.Random(cpu)
-    while True:
+    dice, parent = random.Random(cpu), os.getppid()
+    while os.getppid() == parent:
         seconds = dice.uniform(0.2, 2.0)
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
@@ -153,7 +126,8 @@ def _restless(cpu: int) -> None:
 
 
 def quiet(request: Any, beside: bool = False) -> Iterator[Figure]:
-    setup = bench(load(EXPERIMENTS / "simd-memcpy.toml")[0])
+    experiment, suites = load(EXPERIMENTS / "simd-memcpy.toml")
+    setup = ready(experiment, suites, Options(cache_root(), Path()))
     with measuring("a benchmark", wait=True), loaded(beside):
         effects, share = both_ways(setup, request.minutes)
     name = "half-width, boots ÷ turns"
@@ -171,66 +145,42 @@ def quiet_load(request: Any) -> Iterator[Figure]:
     yield from quiet(request, beside=True)
 
 
-def verdict_of(experiment: Experiment, minutes: float, seed: int | None = None) -> Verdict:
-    measure = dataclasses.replace(experiment.measure, max_minutes=minutes, seed=seed)
-    with tempfile.TemporaryDirectory() as runs:
-        options = Options(cache=cache_root(), runs=Path(runs))
-        _, verdict = execute(
-            dataclasses.replace(experiment, measure=measure), load_suites(), options
-        )
-    for effect in verdict.effects:
-        low, high = effect.ci or (math.nan, math.nan)
-        text = (
-            f"  {effect.variant:14} {effect.case:14} {100 * ((effect.ratio or 1) - 1):+.2f} % "
-            f"({100 * (low - 1):+.2f} … {100 * (high - 1):+.2f})  {effect.verdict}, "
-            f"{effect.blocks} groups"
-        )
-        if spread := effect.spread:
-            text += f"; SD within {100 * spread.within:.2f} %, between {100 * spread.between:.2f} %"
-        print(text, flush=True)
-    return verdict
-
-
 def widths_of(verdict: Verdict) -> list[float]:
     """Corrected half-widths, in per cent."""
-    return [
-        50 * (effect.ci[1] - effect.ci[0]) if effect.ci is not None else math.inf
-        for effect in verdict.effects
-    ]
+    ends = [effect.ci or (0.0, math.inf) for effect in verdict.effects]
+    return [50 * (high - low) for low, high in ends]
 
 
 def copies(request: Any) -> Iterator[Figure]:
     """Runs of a kernel against itself in which anything is called faster or slower."""
-    experiment, false = experiment_of(COPY), 0
-    for number in range(request.runs_of_copies):
-        effects = verdict_of(experiment, 0.75, seed=number).effects
+    false = 0
+    for seed in range(request.runs_of_copies):
+        words = ("--max-minutes", 0.75, "--seed", seed)
+        effects = verdict_of(COPY, request.folder, *words).effects
         false += any(effect.verdict in ("faster", "slower") for effect in effects)
     name = f"A/A, {request.runs_of_copies} runs: with a false verdict"
     yield Figure(name, false, "", most=1)
 
 
-def demo(_request: Any, beside: bool = False) -> Iterator[Figure]:
-    experiment = load(EXPERIMENTS / "simd-demo.toml")[0]
+def demo(request: Any, beside: bool = False) -> Iterator[Figure]:
     with loaded(beside):
-        verdict = verdict_of(experiment, experiment.measure.max_minutes or math.inf)
+        verdict = verdict_of(EXPERIMENTS / "simd-demo.toml", request.folder)
     undecided = sum(effect.verdict == "inconclusive" for effect in verdict.effects)
     middle = statistics.median(widths_of(verdict))
     how = f"of {len(verdict.effects)}; median half-width, corrected, {middle:.2f} %"
-    where = ", beside a load" if beside else ""
-    yield Figure(
-        f"`make demo`{where}: effects undecided", undecided, "", 4 if beside else 2, how=how
-    )
+    where, most = (", beside a load", 4) if beside else ("", 2)
+    yield Figure(f"`make demo`{where}: effects undecided", undecided, "", most, how=how)
 
 
 def demo_load(request: Any) -> Iterator[Figure]:
     yield from demo(request, beside=True)
 
 
-def five(_request: Any) -> Iterator[Figure]:
+def five(request: Any) -> Iterator[Figure]:
     name = "five minutes, two kernels: half-width"
     for where, most in (("", 0.2), (", beside a load", 0.35)):
         with loaded(bool(where)):
-            widest = max(widths_of(verdict_of(experiment_of(TWO), 5)))
+            widest = max(widths_of(verdict_of(TWO, request.folder, "--max-minutes", 5)))
         yield Figure(name + where, widest, "%", most=most, how="largest of six, corrected")
 
 

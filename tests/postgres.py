@@ -35,8 +35,6 @@ class Server:
             os.chown(folder, _NOBODY, _NOBODY)
         self._do("initdb", "-D", self._data, "-U", OWNER, "-A", "trust", "--no-sync", "-E", "UTF8")
         self._as_owner(["tee", str(self._data / "pg_hba.conf")], _HBA)
-        self.start()
-        self.do("postgres", f"CREATE USER {LOCKED} PASSWORD '{PASSWORD}'")
 
     def start(self) -> None:
         options = f"-k {self.folder} -c listen_addresses='' -c fsync=off"
@@ -88,6 +86,8 @@ def server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="kdyno-pg-", ignore_cleanup_errors=True) as folder:
         running = Server(Path(folder))
         try:
+            running.start()
+            running.do("postgres", f"CREATE USER {LOCKED} PASSWORD '{PASSWORD}'")
             yield running
         finally:
             running.stop()

@@ -83,8 +83,10 @@ class Cluster:
         )
         # Found by itself, the plugin wants cgroups mounted, which a container need not have.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+
+    def start(self) -> None:
         names = ("key-file", "seed-file", "socket", "pid-file", "log-file")
-        options = [f"--{name}={folder / 'munge' / name}" for name in names]
+        options = [f"--{name}={self.folder / 'munge' / name}" for name in names]
         self._start("munge", "munged", "--foreground", "--num-threads=2", *options)
         self.start_controller()
         for node in NODES:
@@ -186,6 +188,7 @@ def cluster() -> Iterator[Cluster]:
         folder.chmod(0o755)
         running = Cluster(folder)
         try:
+            running.start()
             yield running
         finally:
             running.end()

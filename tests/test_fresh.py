@@ -71,15 +71,6 @@ def test_it_is_asked_for_a_part(
     assert "invalid choice: 'chekc'" in capsys.readouterr().err
 
 
-def test_what_calls_that_were_killed_left_is_swept(tmp_path: Path) -> None:
-    gone, alive = tmp_path / "kdyno-fresh-a.99999999", tmp_path / "kdyno-fresh-b.1"
-    for folder in (gone, alive):
-        folder.mkdir()
-        (folder / "root.tar").write_text("x")
-    fresh.sweep(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [alive.name]
-
-
 def test_the_table_of_times() -> None:
     times = [Time("root", "demo", 0, 433, 5120), Time("user", "test", 2, 61, 900)]
     assert fresh.table(times).splitlines()[2:] == [

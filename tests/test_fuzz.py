@@ -107,7 +107,7 @@ def test_a_name_is_changed_wherever_it_is(place: Place) -> None:
         ("x.md", "a <kdynox>", "kdynox"),
         ("x.svg", "<svg><g>", "no element"),
         ("x.xml", "<a kdynox='1'/>", "kdynox"),
-        ("x.json", '{"a": NaN}', "NaN is no JSON"),
+        ("x.json", '{"a": NaN}', "NaN is not a number"),
         ("x.csv", "a,=1+1\n", "a spreadsheet computes"),
         ("x.html", "<p title='&lt;kdynox&gt;'>&lt;kdynox&gt; javascript:kdynox()</p>", None),
         ("x.md", r"a \<kdynox\>", None),

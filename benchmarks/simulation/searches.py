@@ -16,7 +16,6 @@ of neighbouring boots, so that it drifts as the machine did. Three ways to searc
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from kdyno.bisect.search import WITHIN, Difference, Measured, Search, Span, Unus
 
 LENGTHS = (8, 64, 512, 4096)
 EFFECTS = (0.0, 0.01, 0.02, 0.05)
+SEARCHES = 200
 MOST_BLOCKS = 4000
 MOST_TOSSES = 400
 PILOT = 20
@@ -179,15 +179,11 @@ def simulate(tool: str, commits: int, effect: float, searches: int, draw: Draw, 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--searches", type=int, default=100)
-    parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS)
-    request = parser.parse_args()
     draw = recorded("pipe")
-    print(f"{request.searches} searches a row, on recorded noise")
+    print(f"{SEARCHES} searches a row, on recorded noise")
     print("commits  effect  tool             wrong    none  builds   boots")
-    for commits, effect, tool in product(request.lengths, EFFECTS, TOOLS):
-        row = simulate(tool, commits, effect, request.searches, draw, 1)
+    for commits, effect, tool in product(LENGTHS, EFFECTS, TOOLS):
+        row = simulate(tool, commits, effect, SEARCHES, draw, 1)
         print(
             f"{commits:7} {100 * effect:6.1f}%  {tool:14} {100 * row.wrong:6.1f}% "
             f"{100 * row.unnamed:6.1f}% {row.builds:7.1f} {row.boots:7.0f}",
