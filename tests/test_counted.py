@@ -263,6 +263,10 @@ def test_a_case_that_is_as_precise_as_wanted_is_not_booted_again(tmp_path: Path)
     assert blocks["pipe"] == 8 < blocks["fork"] < 60 and verdict.stopped == "precision reached"
     assert [sample.case for sample in boots_of(run)[-1].samples] == ["fork"]
     assert all(effect.ci is not None for effect in verdict.effects)
+    # Over links, of which there are fewer than blocks.
+    links = counting(unlike, precision=0.02, max_boots=16, min_boots=10, layouts=8)
+    run, _ = run_of(links, tmp_path / "links")
+    assert [len(boot.samples) for boot in boots_of(run)] == [2] * 20 + [1] * 12
 
 
 def test_a_case_that_is_exact_for_one_variant_alone_is_booted_on(tmp_path: Path) -> None:

@@ -167,10 +167,17 @@ def test_until_the_budget(fleet: Fleet) -> None:
     assert manifest.images == {"stock": "a", "mine": "b"} and len(manifest.blocks) == 20
     command = fleet.engine.commands[0]
     assert command[1:6] == ["-P", "-m", "kdyno", "run", "mine.toml"]
-    assert option(command, "--variant") == "mine"
+    assert "--variant stock --variant mine --max-boots 8" in " ".join(command)
     assert options(fleet, "--seed") == ["100", "101", "102", "103"]
     assert options(fleet, "--max-boots") == ["8", "8", "2", "2"]
     assert fleet.engine.cancelled == []
+
+
+def test_a_shard_of_the_baseline_and_its_copy_measures_no_other_variant(fleet: Fleet) -> None:
+    with fleet.new() as writer:
+        own = fleet.controller(writer)
+    own.record = own.record.model_copy(update={"built": ["stock"]})
+    assert "mine.toml --variant stock --max-boots" in " ".join(own._command(0, 4))
 
 
 def test_until_the_widths_are_small_or_the_minutes_are_over(fleet: Fleet) -> None:
@@ -182,6 +189,9 @@ def test_until_the_widths_are_small_or_the_minutes_are_over(fleet: Fleet) -> Non
     run, why = ran(fleet, max_minutes=0.05, max_boots=1000)
     # Three seconds, two groups at a look each half second.
     assert why == "max_minutes = 0.05 reached" and len(boots_of(run)) == 2 * 14
+    # Not before each of the links was booted.
+    run, why = ran(fleet, precision=0.01, max_boots=1000, layouts=12)
+    assert why == "precision reached" and len(boots_of(run)) == 2 * 12
 
 
 def test_a_node_that_dies_loses_what_it_was_at_and_no_more(fleet: Fleet) -> None:
@@ -243,6 +253,26 @@ def test_an_engine_that_is_away_for_a_while(fleet: Fleet, monkeypatch: pytest.Mo
         ran(fleet, max_boots=100)
 
 
+@pytest.mark.parametrize("problem", [ToolError("sbatch timed out"), KeyboardInterrupt("away")])
+def test_jobs_of_a_submission_that_was_cut_off_are_cancelled(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, problem: BaseException
+) -> None:
+    """The engine had taken them, and nobody knows their numbers."""
+    submit = fleet.engine.submit
+
+    def cut_off(*given: Any) -> list[Job]:
+        submit(*given)
+        raise problem
+
+    monkeypatch.setattr(fleet.engine, "submit", cut_off)
+    with pytest.raises(type(problem), match=str(problem)):
+        ran(fleet)
+    assert fleet.engine.cancelled == ["0", "1"]
+    with pytest.raises(type(problem), match=str(problem)):
+        build(fleet.engine, ["mine.toml"], fleet.runs / "built", fleet.messages.append)
+    assert fleet.engine.cancelled == ["0", "1", "2"]
+
+
 def record_of(run: Run) -> Record:
     result = Place(run.path).read()
     assert result is not None
@@ -259,6 +289,8 @@ def killed(fleet: Fleet, at_s: float, how: type[BaseException]) -> Run:
             sleep(seconds)
             if fleet.now_s >= at_s:
                 own.sleep = sleep
+                if how is SystemExit:
+                    own.engine = FakeEngine(fleet.engine.folder)
                 raise how
 
         own.sleep = ends
@@ -357,8 +389,19 @@ def test_boots_that_say_of_no_job_that_they_are_its(fleet: Fleet) -> None:
     for name, each in (("0000-stock", "x/0/0000-stock"), ("0001-mine", "²/0/0001-mine")):
         job = run.path / "boots" / name / "job.json"
         job.write_text(json.dumps({**json.loads(job.read_text()), "shard": each}))
-    resumed(fleet, run, 42)
+    resumed(fleet, run)
     assert {boot.job.shard for boot in boots_of(run)} >= {"x/0/0000-stock", "0/0/0000-stock"}
+
+
+@pytest.mark.slow
+def test_boots_that_cannot_be_read_are_taken_up_once_more_as_new_ones(fleet: Fleet) -> None:
+    run = killed(fleet, 2.0, KeyboardInterrupt)
+    for boot in boots_of(run):
+        if boot.block in (3, 7):  # the newest is among them
+            (run.path / "boots" / boot.folder_name / "job.json").write_text("{")
+    resumed(fleet, run, 38)
+    blocks = Counter(boot.block for boot in boots_of(run))
+    assert blocks == dict.fromkeys({*range(20)} - {3}, 2)
 
 
 def test_what_jobs_leave_is_not_read_through_links(tmp_path: Path) -> None:

@@ -51,6 +51,22 @@ def test_minimum_and_looks() -> None:
         enough([], 1, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("links", "pairs", "blocks", "done"),
+    [
+        (8, 8, 10, True),
+        (8, 8, 8, False),
+        (8, 7, 12, False),
+        (20, 11, 20, False),
+        (20, 20, 20, True),
+    ],
+)
+def test_an_effect_over_links_needs_each_and_has_no_more(
+    links: int, pairs: int, blocks: int, done: bool
+) -> None:
+    assert enough([effect(0.001, pairs)], blocks, 0.005, links=links).enough is done
+
+
 def test_a_width_must_have_been_small_with_four_fifths_of_the_blocks() -> None:
     assert [before(n) for n in (10, 12, 20)] == [8, 10, 16]
     now = [effect(0.004, 10)]

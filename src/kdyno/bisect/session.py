@@ -266,8 +266,10 @@ class Session:
         for precision in sorted({max(smallest, COARSE), smallest}, reverse=True):
             run, verdict = self._measured("ends", [good, bad], WITHIN * precision)
             effect, ends = self._effect(verdict, bad.name)
+            if effect.reason:
+                raise UsageError(f"the ends were not measured: {effect.reason}")
             if ends is None:
-                raise UsageError(f"the ends were not measured: {verdict.failed or effect.reason}")
+                (ends,) = self._decided(run, WITHIN * precision, ends)
             if ends.half_width <= ends.size / 4:
                 break
         self.state = replace(self.state, ends=ends, ends_run=run.name, better=effect.better)
@@ -460,10 +462,10 @@ class Session:
         least, layouts = self.state.least, self.state.question.layouts
         run, verdict = self._measured("verify", compared, WITHIN * least, layouts)
         effect, difference = self._effect(verdict, high.name)
-        if difference is None:
-            raise UsageError(f"{run.name}: the step was not measured: {verdict.failed}")
-        if not difference.is_step(least):
-            self._decided(run, WITHIN * least, difference)
+        if effect.reason:
+            raise UsageError(f"{run.name}: the step was not measured: {effect.reason}")
+        if difference is None or not difference.is_step(least):
+            (difference,) = self._decided(run, WITHIN * least, difference)
         reverted = None
         if not why_not:
             own = within(run, bad.name, REVERTED)

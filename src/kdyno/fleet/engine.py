@@ -311,16 +311,21 @@ class Engine:
         if self.settings.slurm:
             for at in range(0, len(names), 500):
                 self._scancel(*names[at : at + 500])
-            return
+        else:
+            self._terminate(names)
+
+    def cancel_label(self) -> None:
+        """All jobs of this label: also those of a controller that was killed (as processes they
+        ended with it), and those that a failed submission left."""
+        if self.settings.slurm:
+            self._scancel(f"--name={self.label}")
+        else:
+            self._terminate(self._own)
+
+    def _terminate(self, names: Iterable[str]) -> None:
         for process in (self._own[name] for name in names):
             if process.poll() is None:
                 process.terminate()
-
-    def cancel_label(self) -> None:
-        """All jobs of this label: those of a controller that was killed. As processes they ended
-        with it."""
-        if self.settings.slurm:
-            self._scancel(f"--name={self.label}")
 
     def _scancel(self, *words: str) -> None:
         with suppress(OSError, subprocess.TimeoutExpired):

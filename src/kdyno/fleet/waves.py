@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -154,14 +156,15 @@ def build(
     command = [*PYTHON, "kdyno", "build", *words, "--json", str(file)]
     for attempt in range(1, _BUILD_TRIES + 1):
         file.unlink(missing_ok=True)
-        (job,) = engine.submit([[command]])
-        notify(f"kernels: built by job {job.name}")
         try:
+            (job,) = engine.submit([[command]])
+            notify(f"kernels: built by job {job.name}")
             while not job.done:
                 engine.look([job])
                 sleep(_LOOK_EVERY_S)
-        finally:
-            engine.cancel([] if job.done else [job])
+        except BaseException:
+            engine.cancel_label()
+            raise
         late_s = clock() + LATE_S
         while job.well and not file.exists() and clock() < late_s:
             sleep(_LOOK_EVERY_S)
@@ -224,8 +227,7 @@ class Union:
         """Variants of every block, in the order of their boots."""
         self.boots = 0
         self.samples = Samples()
-        self._places: dict[str, int] = {}
-        """SHARD/BLOCK → block of this run."""
+        places: dict[str, int] = {}
         self._names: dict[int, set[str]] = {}
         """Shard → folders of its boots that are here."""
         self._first: Manifest | None = None
@@ -236,8 +238,12 @@ class Union:
                 place, _, name = rest.partition("/")
                 if number.isascii() and number.isdigit():
                     self._names.setdefault(int(number), set()).add(name)
-                    self._places[f"{number}/{place}"] = boot.block
+                    places[f"{number}/{place}"] = boot.block
                 self._count(boot)
+        # What cannot be read keeps its index, and its block where there are later ones.
+        self.boots = max(self.boots, 1 + max(writer.run.taken_indices(), default=-1))
+        self._places = defaultdict(count(len(self.blocks)).__next__, places)
+        """SHARD/BLOCK → block of this run; a new one after all others."""
 
     def shard(self, number: int, folder: Path) -> Shard:
         """A shard of which this run may have boots."""
@@ -255,9 +261,9 @@ class Union:
         before, moved = len(self.blocks), []
         for index, boot in enumerate(boots, self.boots):
             place = f"{shard.number}/{boot.block}"
-            block = self._places.setdefault(place, len(self._places))
             name = f"{place}/{boot.folder_name}"
-            own = boot.moved(index=index, block=block, machine=shard.machine, shard=name)
+            block, machine = self._places[place], shard.machine
+            own = boot.moved(index=index, block=block, machine=machine, shard=name)
             moved.append((own, shard.run.console(boot)))
         if moved:
             self._writer.add_boots(moved)
@@ -361,8 +367,11 @@ class Controller:
         self.engine.cancel_label()
         for number in self.place.numbers():
             self.union.take(self.union.shard(number, self.place.shard(number)))
-        while not (why := self._why_stop()):
-            self._wave()
+        try:
+            while not (why := self._why_stop()):
+                self._wave()
+        finally:
+            self.engine.cancel_label()
         return why
 
     def _wave(self) -> None:
@@ -394,6 +403,8 @@ class Controller:
             try:
                 jobs = self.engine.submit(work, None, cpus)
             except ToolError as problem:
+                # Slurm may have taken them before sbatch gave up; there are no others now.
+                self.engine.cancel_label()
                 if first == 0 or self.clock() - refused_s > _PATIENCE_S:
                     raise
                 if refused_s == math.inf:
@@ -410,9 +421,8 @@ class Controller:
     def _command(self, number: int, groups: int) -> list[str]:
         """Of one shard. It ends by its groups alone: widths are looked at over all."""
         settings = self.record.settings
-        names = [name for name in self.record.built if name != self.experiment.baseline]
-        words = [*self.words, *(word for name in names for word in ("--variant", name))]
-        words += ["--max-boots", str(groups), "--precision", "1e-9"]
+        built = (word for name in self.record.built for word in ("--variant", name))
+        words = [*self.words, *built, "--max-boots", str(groups), "--precision", "1e-9"]
         words += ["--seed", str(self.union.manifest.seed + number)]
         words += ["--max-minutes", f"{0.9 * settings.minutes:g}", "--yes", "--json", os.devnull]
         words += ["--beside"] if settings.beside else []
@@ -484,7 +494,7 @@ class Controller:
             due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY
             failed = tuple(manifest.failed)
             self._effects, self._progress = look(
-                self.union.samples, manifest, failed, due, measure.precision, measure.min_boots
+                self.union.samples, manifest, failed, due, measure.precision, least, measure.layouts
             )
         if why := ended(measure, manifest, manifest.images, blocks, self._progress):
             return why

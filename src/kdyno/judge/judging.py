@@ -124,9 +124,10 @@ def look(
     blocks: int,
     precision: float,
     minimum: int,
+    links: int = 0,
 ) -> tuple[dict[Key, PairedEffect], stopping.Progress]:
     """(raw effects, whether they are precise enough) after ``blocks`` whole blocks, by typical
-    turns and by summed times.
+    turns and by summed times. ``links``: of each kernel; 0: it is linked once.
 
     Variants that were given up are left out, and cases that never gave a pair. Where nothing is
     compared an effect is the case's own spread."""
@@ -147,7 +148,7 @@ def look(
     if effects and not estimated:
         # Nothing is estimated: the counts agree in every block.
         return effects, stopping.Progress(True, blocks)
-    progress = stopping.enough(estimated, blocks, precision, minimum, before)
+    progress = stopping.enough(estimated, blocks, precision, minimum, before, links)
     sums, before = (
         [effect for pair in pairs if pair.key in effects and (effect := pair.ranked_sum(count))]
         for count in (None, earlier)
@@ -155,7 +156,7 @@ def look(
     if sums:
         # Only whether a sum matters has to be decided: the typical turn is far more precise.
         precision = max(precision, manifest.asked.equivalent)
-        of_sums = stopping.enough(sums, blocks, precision, minimum, before)
+        of_sums = stopping.enough(sums, blocks, precision, minimum, before, links)
         progress = stopping.both(progress, of_sums)
     return effects, progress
 

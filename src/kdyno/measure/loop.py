@@ -263,29 +263,22 @@ class Loop:
     def _done(self) -> set[tuple[str, str]]:
         """(suite, case) that need no more boots: exact, or as precise as wanted, for every variant
         alive."""
-        data, precision = self.past.samples, self.bench.experiment.measure.precision
+        data, done = self.past.samples, set()
         names = [name for name in self.manifest.names if name != self.manifest.baseline]
-        done = set()
         for case in self.manifest.cases:
             pairs = [Pair(data, self.manifest, case, name) for name in names if self._alive(name)]
-            if pairs and all(
-                pair.exact
-                or stopping.precise(
-                    pair.ranked(),
-                    pair.ranked(stopping.before(data.blocks)),
-                    precision,
-                    self._least_blocks,
-                )
-                for pair in pairs
-            ):
+            if pairs and all(pair.exact or self._precise(pair) for pair in pairs):
                 done.add((case.suite, case.case))
         return done
 
-    @property
-    def _least_blocks(self) -> int:
-        """Before which precision ends no run: each link is booted once, where there are several."""
+    def _precise(self, pair: Pair) -> bool:
+        """By its own blocks, for others may go on without it."""
         measure = self.bench.experiment.measure
-        return max(measure.min_boots, measure.layouts)
+        blocks = sum(map(math.isfinite, pair.block_log_ratios))
+        least, links = measure.min_boots, measure.layouts
+        before = [pair.ranked(stopping.before(pair.data.blocks))]
+        own = [pair.ranked()]
+        return stopping.enough(own, blocks, measure.precision, least, before, links).enough
 
     def _keep(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
         self.writer.add_boots(boots)
@@ -323,9 +316,10 @@ class Loop:
 
     def _judge_so_far(self, block: int) -> None:
         data, failed = self.past.samples, tuple(self.manifest.failed)
-        precision = self.bench.experiment.measure.precision
+        measure = self.bench.experiment.measure
+        least, links = measure.min_boots, measure.layouts
         self._effects, self._progress = _look(
-            data, self.manifest, failed, block, precision, self._least_blocks
+            data, self.manifest, failed, block, measure.precision, least, links
         )
 
     def _status(self, block: int, variant: str, case: str) -> Status:

@@ -62,17 +62,21 @@ def enough(
     precision: float,
     asked_minimum: int = DEFAULT_MINIMUM,
     earlier: Sequence[PairedEffect] = (),
+    links: int = 0,
 ) -> Progress:
     """Whether every effect is as precise as wanted, after ``blocks`` whole blocks.
 
     ``effects``: raw effects of every variant that is still alive, from ``paired_effect`` at the
     run's confidence; ``earlier``: the same of the first ``before(blocks)``. ``precision``: wanted
-    half-width as a fraction (0.005 is ±0.5 %), compared on the log scale. Blocks that a failed boot
-    made useless count in ``blocks`` but not in an effect's ``n``. Call after each block; looks that
-    are not due never say enough."""
+    half-width as a fraction (0.005 is ±0.5 %), compared on the log scale. ``links``: of each
+    kernel, where effects are over several. Blocks that a failed boot made useless count in
+    ``blocks`` but not in an effect's ``n``. Call after each block; looks that are not due never say
+    enough."""
     if not precision > 0:
         raise ValueError(f"precision must be positive, not {precision}")
     minimum = minimum_blocks(asked_minimum)
+    # Each link is booted, and there are no more, however many blocks.
+    least = links or minimum
     target = math.log1p(precision)
     widths = [effect.half_width for effect in effects]
     present = [width for width in widths if width is not None]
@@ -81,11 +85,11 @@ def enough(
     narrow = all(_narrow(effect, target) for effect in (*effects, *earlier))
     fewest = min(effect.n for effect in effects)
     # An effect that lost pairs to failed boots must have the minimum of its own as well.
-    done = narrow and fewest >= minimum and is_look(blocks, minimum)
+    done = narrow and fewest >= least and is_look(blocks, minimum)
     next_look = blocks
     for effect, width in zip(effects, present, strict=True) if not done else ():
         # A half-width shrinks with the root of the number of pairs.
-        pairs = max(effect.n * (width / target) ** 2 / SHARE_BEFORE, minimum, effect.n)
+        pairs = max(effect.n * (width / target) ** 2 / SHARE_BEFORE, least, effect.n)
         # One pair has cost so many blocks so far.
         more = (pairs - effect.n) * max(1.0, blocks / effect.n)
         look = max(math.ceil(blocks + more), blocks + 1, minimum)
@@ -98,17 +102,6 @@ def both(first: Progress, second: Progress) -> Progress:
     predicted = (first.predicted_blocks, second.predicted_blocks)
     last = None if None in predicted else max(filter(None, predicted))
     return Progress(first.enough and second.enough, last)
-
-
-def precise(
-    effect: PairedEffect, earlier: PairedEffect, precision: float, asked_minimum: int
-) -> bool:
-    """Whether this effect alone needs no more blocks: by its width, at a look.
-
-    The rule of ``enough`` for one effect, where blocks can go on without it."""
-    target = math.log1p(precision)
-    due = is_look(effect.n, minimum_blocks(asked_minimum))
-    return due and _narrow(effect, target) and _narrow(earlier, target)
 
 
 def _narrow(effect: PairedEffect, target: float) -> bool:
