@@ -17,7 +17,7 @@ from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.loader import Overrides, apply
 from kdyno.judge import flags
-from kdyno.judge.judging import judged_all, verdict_of
+from kdyno.judge.judging import judged_all, look, verdict_of
 from kdyno.judge.pairs import Judged, Pair
 from kdyno.kernels import image as trunks, leavings
 from kdyno.kernels.build import build
@@ -182,6 +182,15 @@ def test_an_interval_over_links_covers_whatever_the_share_of_layout(
     effects = [pair_of(values, links).effect() for values in draws]
     covered = [effect.ci[0] <= 1 <= effect.ci[1] for effect in effects if effect.ci]
     assert len(covered) == 600 and np.mean(covered) >= 0.93
+
+
+def test_means_of_links_that_are_alike_by_chance_end_no_run() -> None:
+    """Blocks of one link 10 % apart, whose means are the same."""
+    signs, little = np.repeat([1.0, -1.0], 8), np.random.default_rng(8).normal(0, 1e-4, 16)
+    for apart, done in ((0.05, False), (1e-4, True)):
+        pair = pair_of(apart * signs + little, 8)
+        _, progress = look(pair.data, MANIFEST, (), 16, 0.01, 10, links=8)
+        assert progress.enough is done
 
 
 @pytest.mark.slow

@@ -70,9 +70,9 @@ def test_an_effect_over_links_needs_each_and_has_no_more(
 def test_a_width_must_have_been_small_with_four_fifths_of_the_blocks() -> None:
     assert [before(n) for n in (10, 12, 20)] == [8, 10, 16]
     now = [effect(0.004, 10)]
-    assert enough(now, 10, 0.005, earlier=[effect(0.0049, 8)]).enough
-    assert not enough(now, 10, 0.005, earlier=[effect(0.006, 8)]).enough
-    assert not enough(now, 10, 0.005, earlier=[effect_of_differences(np.zeros(3))]).enough
+    assert enough(now, 10, 0.005, others=[effect(0.0049, 8)]).enough
+    assert not enough(now, 10, 0.005, others=[effect(0.006, 8)]).enough
+    assert not enough(now, 10, 0.005, others=[effect_of_differences(np.zeros(3))]).enough
 
 
 def test_an_effect_without_interval_keeps_the_run_going() -> None:
@@ -99,7 +99,7 @@ def test_simulator_and_real_functions_are_one_rule() -> None:
         for blocks in range(1, 31):
             raw = [effect_of_differences(each[:blocks]) for each in experiment]
             then = [effect_of_differences(each[: before(blocks)]) for each in experiment]
-            if enough(raw, blocks, 0.01, earlier=then).enough:
+            if enough(raw, blocks, 0.01, others=then).enough:
                 break
         assert outcome.blocks[index] == blocks
         judged = judge([Claim(each[:blocks], "higher") for each in experiment])

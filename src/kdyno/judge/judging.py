@@ -131,32 +131,29 @@ def look(
 
     Variants that were given up are left out, and cases that never gave a pair. Where nothing is
     compared an effect is the case's own spread."""
-    earlier = stopping.before(blocks)
+    beside = stopping.beside(blocks, links)
     alive = [name for name in manifest.compared if name not in given_up]
     pairs = pairs_of(data, manifest, alive)
 
-    def raw(count: int | None) -> dict[Key, PairedEffect]:
+    def raw(count: int | None, apart: bool = False) -> dict[Key, PairedEffect]:
         if not manifest.compared:
             return _own_spread(data, manifest, count)
-        effects = {pair.key: pair.ranked(count) for pair in pairs}
+        effects = {pair.key: pair.ranked(count, apart) for pair in pairs}
         return {key: effect for key, effect in effects.items() if effect.n > 0 or data.blocks < 3}
 
-    effects, then = raw(None), raw(earlier)
-    estimated, before = (
-        [effect for effect in each.values() if not effect.exact] for each in (effects, then)
-    )
+    effects = raw(None)
+    estimated = [effect for effect in effects.values() if not effect.exact]
+    others = [effect for each in beside for effect in raw(*each).values() if not effect.exact]
     if effects and not estimated:
         # Nothing is estimated: the counts agree in every block.
         return effects, stopping.Progress(True, blocks)
-    progress = stopping.enough(estimated, blocks, precision, minimum, before, links)
-    sums, before = (
-        [effect for pair in pairs if pair.key in effects and (effect := pair.ranked_sum(count))]
-        for count in (None, earlier)
-    )
-    if sums:
+    progress = stopping.enough(estimated, blocks, precision, minimum, others, links)
+    own = [pair for pair in pairs if pair.key in effects]
+    if sums := [effect for pair in own if (effect := pair.ranked_sum())]:
         # Only whether a sum matters has to be decided: the typical turn is far more precise.
         precision = max(precision, manifest.asked.equivalent)
-        of_sums = stopping.enough(sums, blocks, precision, minimum, before, links)
+        others = [effect for pair in own for each in beside if (effect := pair.ranked_sum(*each))]
+        of_sums = stopping.enough(sums, blocks, precision, minimum, others, links)
         progress = stopping.both(progress, of_sums)
     return effects, progress
 

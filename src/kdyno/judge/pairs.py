@@ -84,9 +84,10 @@ class Pair:
         blocks)."""
         return self._over_links(self.block_log_ratios)
 
-    def differences(self, blocks: int | None = None) -> Floats:
+    def differences(self, blocks: int | None = None, apart: bool = False) -> Floats:
         """``log_ratios`` of the first ``blocks`` only, where there is one: shape (n,)."""
-        ratios = self._over_links(self.block_log_ratios[:blocks])
+        ratios = self.block_log_ratios[:blocks]
+        ratios = ratios if apart else self._over_links(ratios)
         return np.asarray(ratios[np.isfinite(ratios)], dtype=np.float64)
 
     def claim(self, noise_floor: float | None = None) -> Claim:
@@ -103,18 +104,21 @@ class Pair:
         (effect,), _, _ = effects_and_family([self.claim()], self.manifest.asked.confidence)
         return effect
 
-    def ranked(self, blocks: int | None = None) -> PairedEffect:
-        """The same by ranks, which the stopping rule uses; of the first ``blocks`` only."""
-        own = self.differences(blocks)
+    def ranked(self, blocks: int | None = None, apart: bool = False) -> PairedEffect:
+        """The same by ranks, which the stopping rule uses; of the first ``blocks`` only.
+
+        apart: blocks of one link each by itself."""
+        own = self.differences(blocks, apart)
         if self.exact:
             return exact_effect(own)
         return effect_of_differences(own, self.manifest.asked.confidence)
 
-    def ranked_sum(self, blocks: int | None = None) -> PairedEffect | None:
+    def ranked_sum(self, blocks: int | None = None, apart: bool = False) -> PairedEffect | None:
         """The same by summed times; None unless every one of the blocks has a sum."""
-        sums = self.log_sums[:blocks]
+        sums = self._block_log_sums[:blocks]
+        sums = sums if apart else self._over_links(sums)
         own = sums[np.isfinite(sums)]
-        if not 0 < len(own) == len(self.differences(blocks)):
+        if not 0 < len(own) == len(self.differences(blocks, apart)):
             return None
         return effect_of_differences(own, self.manifest.asked.confidence)
 
@@ -179,12 +183,16 @@ class Pair:
 
     # Sums and quantiles.
 
-    @cached_property
+    @property
     def log_sums(self) -> Floats:
         """As ``log_ratios`` by summed times instead of typical ones: NaN where a block has none,
         such as a boot of one repetition. All NaN for counts.
 
         Of a group all rounds; of whole boots all repetitions."""
+        return self._over_links(self._block_log_sums)
+
+    @cached_property
+    def _block_log_sums(self) -> Floats:
         own = np.full(self.data.blocks, np.nan)
         if self.manifest.counted:
             return own
@@ -204,7 +212,7 @@ class Pair:
             own[block] = ratio
         # Only blocks that the typical turn has too: the two are compared.
         own[np.isnan(self.block_log_ratios)] = np.nan
-        return self._over_links(own)
+        return own
 
     def _sign_of(self, score: float, middle: float) -> float:
         """1 where the score is the median rate of the repetitions, −1 where it is their median

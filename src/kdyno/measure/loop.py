@@ -276,9 +276,9 @@ class Loop:
         measure = self.bench.experiment.measure
         blocks = sum(map(math.isfinite, pair.block_log_ratios))
         least, links = measure.min_boots, measure.layouts
-        before = [pair.ranked(stopping.before(pair.data.blocks))]
         own = [pair.ranked()]
-        return stopping.enough(own, blocks, measure.precision, least, before, links).enough
+        others = [pair.ranked(*each) for each in stopping.beside(pair.data.blocks, links)]
+        return stopping.enough(own, blocks, measure.precision, least, others, links).enough
 
     def _keep(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
         self.writer.add_boots(boots)

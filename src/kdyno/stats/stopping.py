@@ -56,22 +56,31 @@ def before(blocks: int) -> int:
     return math.ceil(SHARE_BEFORE * blocks)
 
 
+def beside(blocks: int, links: int = 0) -> list[tuple[int | None, bool]]:
+    """(first blocks, None: all; whether blocks of one link count each by itself) of the widths that
+    must be small beside an effect's own, after ``blocks``.
+
+    Over links an effect has few values, which more blocks only make alike: some look narrow by
+    chance at every look. The blocks themselves are more, so their width has to be small too."""
+    earlier = before(blocks)
+    return [(earlier, False), *([(None, True), (earlier, True)] if links else [])]
+
+
 def enough(
     effects: Sequence[PairedEffect],
     blocks: int,
     precision: float,
     asked_minimum: int = DEFAULT_MINIMUM,
-    earlier: Sequence[PairedEffect] = (),
+    others: Sequence[PairedEffect] = (),
     links: int = 0,
 ) -> Progress:
     """Whether every effect is as precise as wanted, after ``blocks`` whole blocks.
 
     ``effects``: raw effects of every variant that is still alive, from ``paired_effect`` at the
-    run's confidence; ``earlier``: the same of the first ``before(blocks)``. ``precision``: wanted
-    half-width as a fraction (0.005 is ±0.5 %), compared on the log scale. ``links``: of each
-    kernel, where effects are over several. Blocks that a failed boot made useless count in
-    ``blocks`` but not in an effect's ``n``. Call after each block; looks that are not due never say
-    enough."""
+    run's confidence; ``others``: those of ``beside``. ``precision``: wanted half-width as a
+    fraction (0.005 is ±0.5 %), compared on the log scale. ``links``: of each kernel, where effects
+    are over several. Blocks that a failed boot made useless count in ``blocks`` but not in an
+    effect's ``n``. Call after each block; looks that are not due never say enough."""
     if not precision > 0:
         raise ValueError(f"precision must be positive, not {precision}")
     minimum = minimum_blocks(asked_minimum)
@@ -82,7 +91,7 @@ def enough(
     present = [width for width in widths if width is not None]
     if not effects or len(present) < len(widths):
         return Progress(False, None)
-    narrow = all(_narrow(effect, target) for effect in (*effects, *earlier))
+    narrow = all(_narrow(effect, target) for effect in (*effects, *others))
     fewest = min(effect.n for effect in effects)
     # An effect that lost pairs to failed boots must have the minimum of its own as well.
     done = narrow and fewest >= least and is_look(blocks, minimum)
