@@ -104,7 +104,8 @@ def half_width(effect: PairedEffect) -> float:
 def loaded(beside: bool) -> Iterator[None]:
     """Beside a process on each CPU that computes for 0.2 to 2 s and sleeps as long."""
     cpus = os.sched_getaffinity(0) if beside else ()
-    children = [multiprocessing.Process(target=_restless, args=(cpu,), daemon=True) for cpu in cpus]
+    start, parent = multiprocessing.Process, os.getpid()
+    children = [start(target=_restless, args=(cpu, parent), daemon=True) for cpu in cpus]
     for child in children:
         child.start()
     try:
@@ -114,9 +115,9 @@ def loaded(beside: bool) -> Iterator[None]:
             child.kill()
 
 
-def _restless(cpu: int) -> None:
+def _restless(cpu: int, parent: int) -> None:
     os.sched_setaffinity(0, {cpu})
-    dice, parent = random.Random(cpu), os.getppid()
+    dice = random.Random(cpu)
     while os.getppid() == parent:
         seconds = dice.uniform(0.2, 2.0)
         end_s = time.monotonic() + seconds
