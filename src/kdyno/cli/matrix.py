@@ -96,15 +96,16 @@ def _finished(options: Options, text: str, request: Request) -> tuple[str, Verdi
         for run, manifest, verdict in earlier(options.runs, text)
         if manifest.state == "finished" and verdict is not None
     ]
-    for name, overrides, verdict in done:
-        if overrides != options.overrides.to_json():
-            continue
-        for again, confirming, second in done:
-            if confirming.get("confirms") == name:
-                return again, gate.confirmed(verdict, second)
-        slower = gate.exit_status(verdict, request.fail_on or ("slower",)) == gate.SLOWER
-        return None if request.confirm and slower else (name, verdict)
-    return None
+    wanted = options.overrides.to_json()
+    first = next(((name, own) for name, overrides, own in done if overrides == wanted), None)
+    if first is None:
+        return None
+    name, verdict = first
+    for again, overrides, second in done:
+        if overrides.get("confirms") == name:
+            return again, gate.confirmed(verdict, second)
+    slower = gate.exit_status(verdict, request.fail_on or ("slower",)) == gate.SLOWER
+    return None if request.confirm and slower else first
 
 
 def table(rows: Sequence[Row]) -> Grid:

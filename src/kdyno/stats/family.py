@@ -43,6 +43,8 @@ WEIGHED_FROM = 14
 """Blocks from which on weights count in full; not at all at FEWEST_BLOCKS."""
 _STEPS = 16
 _ROWS = 1024
+"""Patterns drawn at a time. Multiples of 4 give the numbers that one draw would: small ones
+come four from a word, and the rest of a word is thrown away."""
 _TINY = 1e-300
 _SLACK = 1e-6
 """Of single precision: patterns that tie count against a difference."""
