@@ -34,14 +34,15 @@ class BuildError(KdynoError):
     """A variant's kernel did not build; the text carries the compiler's own lines."""
 
 
-class Interrupted(KdynoError):
-    """Ctrl-C or SIGTERM; the run can be resumed."""
+class Interrupted(KeyboardInterrupt):
+    """SIGTERM; the run can be resumed. As Ctrl-C it is no error: whoever goes on after one of those
+    above, with the next run or without a cache, must not go on after this."""
 
     exit_status = 130
 
 
 def interruption(problem: BaseException) -> str:
     """Why a run stopped, as its manifest says it."""
-    if isinstance(problem, KeyboardInterrupt):
+    if isinstance(problem, KeyboardInterrupt) and not isinstance(problem, Interrupted):
         return "interrupted by Ctrl-C"
     return f"interrupted: {str(problem) or type(problem).__name__}"

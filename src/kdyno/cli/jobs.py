@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kdyno import sandbox
-from kdyno.errors import Interrupted, UsageError, interruption
+from kdyno.errors import UsageError, interruption
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.fleet.engine import FILE, Engine, Settings, settings
@@ -76,7 +76,7 @@ def _executed(
                 shutil.rmtree(run.path, ignore_errors=True)
                 raise
             union.save(state="interrupted", stopped=interruption(problem))
-            if isinstance(problem, KeyboardInterrupt | Interrupted):
+            if isinstance(problem, KeyboardInterrupt):
                 again = f"kdyno run --resume {run.name}{where(run.path.parent)}"
                 listener.notify(f"its jobs are cancelled; `{again}` goes on with this run")
             raise

@@ -10,7 +10,7 @@ from pathlib import Path
 from kdyno.bisect import attribution
 from kdyno.cli.measuring import options_of
 from kdyno.cli.outcome import export_of, show_outcome, write_verdict
-from kdyno.errors import Interrupted, KdynoError, UsageError
+from kdyno.errors import KdynoError, UsageError
 from kdyno.experiment.limits import LEAST_CONFIDENCE, MOST_CONFIDENCE
 from kdyno.experiment.loader import Overrides
 from kdyno.judge import comparing
@@ -84,7 +84,7 @@ def judge(
         try:
             verdict, changes = _judge(run, criteria, rules, shared)
         except KdynoError as problem:
-            if len(subjects) == 1 or isinstance(problem, Interrupted):
+            if len(subjects) == 1:
                 raise
             say(f"kdyno: {problem}")
             statuses.add(problem.exit_status)

@@ -241,7 +241,7 @@ def main() -> int:
     except typer.TyperException as problem:
         _say_usage(problem)
         return 2
-    except (KeyboardInterrupt, typer.Abort, Interrupted):
+    except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except SystemExit as end:
         # typer ends with 1 when the reader of our output is gone.

@@ -12,7 +12,7 @@ import typer
 
 from kdyno import labs, whole
 from kdyno.cli.outcome import SCORED, export_of, show_outcome, with_scores, write_verdict
-from kdyno.errors import Interrupted, KdynoError, UsageError
+from kdyno.errors import KdynoError, UsageError
 from kdyno.paths import cache_root
 from kdyno.report import gate, scores
 from kdyno.report.evidence import Evidence, gather
@@ -221,7 +221,7 @@ def push(
         try:
             sent = pushed(shared, run)
         except KdynoError as problem:
-            if len(subjects) == 1 or isinstance(problem, Interrupted):
+            if len(subjects) == 1:
                 raise
             say(f"kdyno: {problem}")
             status = max(status, problem.exit_status)

@@ -19,7 +19,7 @@ from kdyno.bisect.session import State, toml
 from kdyno.bisect.watch import Watcher, text
 from kdyno.cli.bisect import counted, deepest, keep_answer, searched
 from kdyno.cli.measuring import options_of
-from kdyno.errors import Interrupted, KdynoError, ToolError, UsageError
+from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import within
@@ -100,7 +100,7 @@ def watch(
         except KdynoError as problem:
             # A mistake in the file ends the first look; a branch may be away for a while later.
             mistake = first and isinstance(problem, UsageError)
-            if not every_s or mistake or isinstance(problem, Interrupted):
+            if not every_s or mistake:
                 raise
             say(f"kdyno: {problem}")
         if not every_s:

@@ -20,7 +20,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kdyno.errors import Interrupted
 from kdyno.experiment.model import Experiment
 from kdyno.kernels.build import BuildProgress
 from kdyno.measure import execution
@@ -256,7 +255,7 @@ def executed(
             if resumed is not None:
                 return execution.resume(resumed, experiment, suites, options)
             return execution.execute(experiment, suites, options)
-        except (KeyboardInterrupt, Interrupted):
+        except KeyboardInterrupt:
             if begun:
                 again = f"kdyno run --resume {begun[0].name}{where(begun[0].parent)}"
                 listener.notify(f"`{again}` goes on with this run")
