@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,14 @@ def test_the_history_of_a_branch_leaves_a_level(tmp_path: Path) -> None:
     file.write_text('{"run": 1}\n')
     with pytest.raises(UsageError, match=r"gate.jsonl, line 1: not a test"):
         in_history(file, "run-5", sure, ["slower"])
+
+
+def test_gates_that_end_in_the_same_instant_are_all_in_the_history(tmp_path: Path) -> None:
+    file, runs = tmp_path / "gate.jsonl", [f"run-{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as gates:
+        list(gates.map(lambda run: in_history(file, run, judged(FAST), ["slower"]), runs))
+    names = [json.loads(line)["run"] for line in file.read_text(encoding="utf-8").splitlines()]
+    assert sorted(names) == sorted(runs)
 
 
 @pytest.mark.slow

@@ -184,23 +184,24 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
 
     A run that is there already is judged at its level again. A gate without an answer is no test.
     UsageError for a file that is no history."""
-    tests: list[Test] = []
-    earlier = content(path, _HISTORY_BYTES, "history of a gate") if path.exists() else b""
-    for number, line in enumerate(earlier.splitlines(), 1):
-        try:
-            tests.append(Test.model_validate(values(line)))
-        except ValueError:
-            raise UsageError(
-                f"{path}, line {number}: not a test of a gate, such as "
-                f"{Test(run='RUN', level=0.001, slower=False).model_dump_json()}"
-            ) from None
-    levels = [test.level for test in tests if test.run == run]
-    level = lord_level([test.slower for test in tests], 1.0 - verdict.confidence)
-    status = exit_status(verdict, fail_on, levels[0] if levels else level)
-    if not levels and status != FAILED:
-        new = Test(run=run, level=level, slower=status == SLOWER)
-        lines = [*earlier.splitlines(), new.model_dump_json().encode()]
-        whole.write(path, b"".join(line + b"\n" for line in lines))
+    with whole.locked(path.with_name(f".{path.name}.lock")):  # another gate may add its own
+        tests: list[Test] = []
+        earlier = content(path, _HISTORY_BYTES, "history of a gate") if path.exists() else b""
+        for number, line in enumerate(earlier.splitlines(), 1):
+            try:
+                tests.append(Test.model_validate(values(line)))
+            except ValueError:
+                raise UsageError(
+                    f"{path}, line {number}: not a test of a gate, such as "
+                    f"{Test(run='RUN', level=0.001, slower=False).model_dump_json()}"
+                ) from None
+        levels = [test.level for test in tests if test.run == run]
+        level = lord_level([test.slower for test in tests], 1.0 - verdict.confidence)
+        status = exit_status(verdict, fail_on, levels[0] if levels else level)
+        if not levels and status != FAILED:
+            new = Test(run=run, level=level, slower=status == SLOWER)
+            lines = [*earlier.splitlines(), new.model_dump_json().encode()]
+            whole.write(path, b"".join(line + b"\n" for line in lines))
     return status
 
 
