@@ -164,6 +164,21 @@ def test_the_trunk_that_leaves_least_to_do_is_taken(own: Toy) -> None:
     assert not other.same_flags and other.objects is not None
 
 
+@pytest.mark.slow
+def test_an_option_that_no_object_reads_costs_nothing_to_change(own: Toy) -> None:
+    many = ("CONFIG_PREEMPT=y", "CONFIG_SORT=y")
+    for one in (variant("hz", "CONFIG_HZ=300"), variant("many", *many)):
+        own.build(one, from_scratch=True)
+    wanted = own.recipe(variant("both", *many, "CONFIG_HZ=300"))
+    final = "CONFIG_64BIT=y\nCONFIG_SORT=y\nCONFIG_HZ=300\nCONFIG_PREEMPT=y\n"
+    start = trunks.choose(own.cache, wanted, final)
+    assert start.objects is not None
+    assert start.objects.parent.name == own.recipe(variant("hz", "CONFIG_HZ=300")).digest
+    own.configure(wanted)
+    image = own.build_recipe(wanted)
+    assert image.build["from_trunk"] and not own.compiled
+
+
 def test_a_damaged_trunk_or_image_is_made_again(own: Toy) -> None:
     image = own.build(variant())
     record = own.cache / "trunks" / image.digest / "trunk.json"

@@ -218,6 +218,7 @@ def test_objects_of_the_baseline_are_a_start_for_its_variants(toy: Toy) -> None:
 def _objects(toy: Toy) -> Path:
     folder = toy.folder / "some" / "obj"
     folder.mkdir(parents=True)
+    (folder / ".config").write_text("CONFIG_SORT=y\n")
     return folder
 
 

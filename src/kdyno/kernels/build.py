@@ -251,7 +251,8 @@ def build(
             return image
         start = _SCRATCH
         if not from_scratch:
-            start = images.choose(cache, extract.compiled_by(recipe) if extract else recipe)
+            compiled = extract.compiled_by(recipe) if extract else recipe
+            start = images.choose(cache, compiled, final_config(cache, compiled))
         count = jobs or os.cpu_count() or 1
         with _begun(name, recipe, cache, report, start, count, extract, links) as job:
             return _run(job)

@@ -13,9 +13,10 @@ import re
 import shutil
 import tarfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ KEEP = 6
 """Trunks of each architecture."""
 # Above this many differing files a build from scratch is the simpler and as quick way.
 MOST_FILES = 300
+_READ_OPTION = re.compile(rb"include/config/(\w+)")
 _SOURCE_FILE = re.compile(BUILD_SOURCE.encode() + rb"/([^\s\\:;,()'\"]+)")
 _IN_USE_S = 3600
 """A trunk that was used in the last hour may be the one another build copies just now."""
@@ -241,6 +243,10 @@ class _Trunk:
     """Path of a changed file → digest of the change."""
     foreign: frozenset[str]
     """Whose code had a hand in these objects, see recipe.py."""
+    final: frozenset[str] = frozenset()
+    """Lines of the final configuration that set something."""
+    readers: dict[str, int] = field(default_factory=dict)
+    """Such a line's option → how many objects were compiled by it."""
 
 
 def _trunk_of(recipe: Recipe) -> _Trunk:
@@ -257,9 +263,10 @@ def _trunk_of(recipe: Recipe) -> _Trunk:
     )
 
 
-def choose(cache: Path, recipe: Recipe) -> Start:
-    """The trunk that leaves least to compile; Start() when there is none to use."""
-    target = _trunk_of(recipe)
+def choose(cache: Path, recipe: Recipe, final: str | None = None) -> Start:
+    """The trunk that leaves least to compile; Start() when there is none to use. final: the .config
+    that the recipe leads to, where it is known: one option may be read by one object or by all."""
+    target = replace(_trunk_of(recipe), final=_set_lines(final or ""))
     best, least = Start(), math.inf
     for folder, trunk in _trunks(cache):
         alike = (trunk.arch, trunk.compiler) == (target.arch, target.compiler)
@@ -268,7 +275,12 @@ def choose(cache: Path, recipe: Recipe) -> Start:
         if (files := _different_files(trunk, target)) is None:
             continue
         same_flags = trunk.cflags == target.cflags
-        cost = len(files) + 20 * len(trunk.config ^ target.config) + 10_000 * (not same_flags)
+        if target.final and trunk.final:
+            options = {line.partition("=")[0] for line in trunk.final ^ target.final}
+            objects = sum(trunk.readers.get(option, 0) for option in options)
+        else:
+            objects = 20 * len(trunk.config ^ target.config)
+        cost = len(files) + objects + 10_000 * (not same_flags)
         if cost < least:
             restored = files - target.changed.keys()
             best, least = Start(folder / "obj", files, restored, same_flags), cost
@@ -289,15 +301,22 @@ def compiled_sources(cache: Path, recipe: Recipe) -> frozenset[str] | None:
             _different_files(trunk, wanted) is None
         ):
             continue
-        names: set[bytes] = set()
-        objects = trunk_folder / "obj"
-        for folder, _folders, files in os.walk(objects):
-            for file in files:
-                if file.endswith(".cmd"):
-                    record = str(Path(folder, file).relative_to(objects))
-                    names.update(_SOURCE_FILE.findall(leavings.read(objects, record)))
+        records = _records(trunk_folder / "obj")
+        names = {name for record in records for name in _SOURCE_FILE.findall(record)}
         return frozenset(os.fsdecode(name) for name in names)
     return None
+
+
+def _records(objects: Path) -> Iterator[bytes]:
+    """Of each object what it was compiled from and by, as Kbuild's .NAME.o.cmd has it."""
+    for folder, _folders, files in os.walk(objects):
+        for file in files:
+            if file.endswith(".cmd"):
+                yield leavings.read(objects, str(Path(folder, file).relative_to(objects)))
+
+
+def _set_lines(config: str) -> frozenset[str]:
+    return frozenset(line for line in config.splitlines() if line.startswith("CONFIG_"))
 
 
 def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
@@ -306,10 +325,17 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
     if place.exists():
         return
     leavings.disarm(objects)
+    readers = Counter(
+        f"CONFIG_{option.decode('ascii', 'replace')}"
+        for record in _records(objects)
+        for option in set(_READ_OPTION.findall(record))
+    )
+    final = _set_lines(leavings.read_text(objects, ".config"))
+    trunk = replace(_trunk_of(recipe), final=final, readers=dict(readers))
     aside = objects.parent / "trunk"
     aside.mkdir()
     objects.rename(aside / "obj")
-    (aside / "trunk.json").write_bytes(adapter(_Trunk).dump_json(_trunk_of(recipe)))
+    (aside / "trunk.json").write_bytes(adapter(_Trunk).dump_json(trunk))
     place.parent.mkdir(parents=True, exist_ok=True)
     whole.into_place(aside, place)
     alike = (folder for folder, trunk in _trunks(cache) if trunk.arch == recipe.arch.name)
