@@ -76,6 +76,7 @@ def report(
     rules = gate.parse(fail_on or [])
     if history is not None and not rules:
         raise UsageError("--history keeps the tests of a gate: say what fails with --fail-on")
+    check_writable(None, str(history) if history else None, "--history")
     chosen = export_of(format, output, json, labs.reports())
     if scoring is not None:
         scores.check_word(scoring)
