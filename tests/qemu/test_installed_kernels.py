@@ -71,13 +71,17 @@ def counts(package: str) -> list[tuple[tuple[int, int], ...]]:
 
 @pytest.mark.parametrize("package", ["linux-image-amd64", "linux-image-6.12-amd64"])
 def test_six_cases_are_the_same_to_the_digit_in_three_boots(package: str) -> None:
-    """But for what a tick does, and where: on a busy machine the host's part of a boot ends at
-    another instruction. Seen once: 14,580 of them for 14,950, in one part of 250."""
     first = counts(package)
-    for _boot in range(2):
-        for own, reps in zip(counts(package), first, strict=True):
-            others = [(one, other) for one, other in zip(own, reps, strict=True) if one != other]
-            assert len(others) <= max(2, len(reps) // 50), others
+    # Seen once in some hundred boots, beside builds, and why is not known: a tick of 14,580
+    # instructions for 14,950. 92 boots beside six processes that computed did not show it.
+    different = [
+        (boot, SIX[case].bench, part, one, other)
+        for boot in (2, 3)
+        for case, (own, reps) in enumerate(zip(counts(package), first, strict=True))
+        for part, (one, other) in enumerate(zip(own, reps, strict=True))
+        if one != other
+    ]
+    assert not different, str(different)
     # The parts of system calls, pipes and copies without a tick are alike, too.
     for reps in first[:3]:
         ((_rep, times), *_others) = Counter(reps).most_common()
