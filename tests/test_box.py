@@ -164,7 +164,6 @@ class FakeBox:
     def box(self, **fields: Any) -> Box:
         """This end of it; ``fields`` of its setup."""
         box = Box(self.setup(**fields))
-        self.remotes.callback(box._remote.close)
         self.remotes.callback(box._lock.close)
         return box
 

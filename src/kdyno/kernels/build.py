@@ -61,7 +61,6 @@ _ERROR = re.compile(
 _ERROR_LINES = 12
 _ROUNDS = 8
 """Options that are lost take along those that depend on them."""
-_SCRATCH = Start()
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class _Build:
     cache: Path
     work: Path
     report: Report
-    start: Start = _SCRATCH
+    start: Start = field(default_factory=Start)
     jobs: int = 1
     extract: Extract | None = None
     links: int = 0
@@ -124,6 +123,8 @@ class _Build:
 
     def __post_init__(self) -> None:
         self.obj, self.log = self.work / "obj", self.work / "build.log"
+        # Of the last full build of this architecture.
+        self.ratio_file = self.cache / f"objects-per-option-{self.recipe.arch.name}"
         # Everything is compiled.
         self.full = self.start.objects is None or not self.start.same_flags
         self.compiled = self.extract.compiled_by(self.recipe) if self.extract else self.recipe
@@ -249,7 +250,7 @@ def build(
     with whole.locked(cache / "images" / f".{recipe.digest}.lock", waiting):
         if (image := _find(cache, recipe, links)) and image.has(extract):
             return image
-        start = _SCRATCH
+        start = Start()
         if not from_scratch:
             compiled = extract.compiled_by(recipe) if extract else recipe
             start = images.choose(cache, compiled, final_config(cache, compiled))
@@ -262,7 +263,12 @@ def build(
 def _begun(name: str, recipe: Recipe, cache: Path, *more: Any) -> Iterator[_Build]:
     """A build in a folder of its own. Its failure gets the compiler's lines."""
     require("make", "to build kernels")
-    _make_room(cache)
+    whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
+    whole.require_space(cache, LEAST_FREE_BYTES)
+    # Compilations of sources, and programs of Kconfigs, that nobody built from for a month.
+    for folder in (*(cache / "ccache").glob("?" * SUFFIX_LETTERS), *(cache / "kconfig").glob("*")):
+        if folder.is_dir() and time.time() - folder.stat().st_mtime > _UNUSED_KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)
     with whole.scratch("build", cache / "work") as work:
         try:
             yield _Build(name, recipe, cache, work, *more)
@@ -279,15 +285,6 @@ def _find(cache: Path, recipe: Recipe, links: int) -> Image | None:
 
 def _linked(recipe: Recipe, links: int) -> Iterator[Recipe]:
     return (replace(recipe, layout=seed) for seed in range(1, links + 1))
-
-
-def _make_room(cache: Path) -> None:
-    whole.sweep(cache / "work")  # what killed builds left may be the space that is missing
-    whole.require_space(cache, LEAST_FREE_BYTES)
-    # Compilations of sources, and programs of Kconfigs, that nobody built from for a month.
-    for folder in (*(cache / "ccache").glob("?" * SUFFIX_LETTERS), *(cache / "kconfig").glob("*")):
-        if folder.is_dir() and time.time() - folder.stat().st_mtime > _UNUSED_KEPT_S:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def configure_all(
@@ -371,10 +368,9 @@ def _run(job: _Build) -> Image:
         _copy(job.start.objects, job.obj)
     _configure(job)
     if job.full:  # else nobody knows what make will find out of date
-        try:
-            per_option = float(_objects_per_option(job).read_text())
-        except (OSError, ValueError):
-            per_option = job.recipe.arch.objects_per_option
+        per_option = job.recipe.arch.objects_per_option
+        with suppress(OSError, ValueError):
+            per_option = float(job.ratio_file.read_text())
         job.total = round(per_option * _options_set(job))
     job.tell("compile")
     job.compile()
@@ -391,8 +387,7 @@ def _run(job: _Build) -> Image:
 
 
 def _copy(objects: Path, to: Path) -> None:
-    copied = capture(["cp", "-a", "--reflink=auto", str(objects), str(to)])
-    if copied.status != 0:
+    if (copied := capture(["cp", "-a", "--reflink=auto", str(objects), str(to)])).status != 0:
         raise ToolError(f"cannot copy the object tree: {copied.output.strip()}")
 
 
@@ -406,9 +401,8 @@ def _link_again(job: _Build) -> tuple[Image, ...]:
     for recipe in _linked(job.recipe, job.links):
         if (image := images.find(job.cache, recipe)) is None:
             job.began_s, job.objects, job.total = time.monotonic(), 0, None
-            leavings.write(
-                job.obj / script, leavings.reordered(own, sections, recipe.layout).encode()
-            )
+            order = leavings.reordered(own, sections, recipe.layout)
+            leavings.write(job.obj / script, order.encode())
             job.compile(f"make failed with the functions in the order {recipe.layout}")
             image = _install(job, recipe)
         links.append(image)
@@ -471,14 +465,8 @@ def _check_file_flags(job: _Build) -> None:
             raise BuildError(what) from None
         # Kbuild joins the words of a command line by single blanks.
         if " ".join(flags.split()) not in " ".join(command.split()):
-            raise BuildError(
-                f"cflags for {path!r} did not reach it: another folder's Makefile compiles it"
-            )
-
-
-def _objects_per_option(job: _Build) -> Path:
-    """File of the last full build of this architecture."""
-    return job.cache / f"objects-per-option-{job.recipe.arch.name}"
+            what = f"cflags for {path!r} did not reach it: another folder's Makefile compiles it"
+            raise BuildError(what)
 
 
 def _options_set(job: _Build) -> int:
@@ -489,7 +477,7 @@ def _install(job: _Build, recipe: Recipe) -> Image:
     for name in (recipe.arch.image, ".config"):
         leavings.require_file(job.obj, name)
     if job.full and not recipe.layout:
-        _objects_per_option(job).write_text(str(job.objects / max(1, _options_set(job))))
+        job.ratio_file.write_text(str(job.objects / max(1, _options_set(job))))
     record = {
         "inputs": recipe.inputs,
         "source": recipe.tree.description,

@@ -221,9 +221,8 @@ def lay(tree: Path, changes: Changes, folder: Path, fresh: Set[str]) -> Binds:
     structural: set[str] = set()  # folders in which a file appears or disappears
     for path, content in changes.files.items():
         if content is None or not (tree / path).exists():
-            parent = next(
-                folder for folder in PurePosixPath(path).parents if (tree / folder).is_dir()
-            )
+            folders = PurePosixPath(path).parents
+            parent = next(above for above in folders if (tree / above).is_dir())
             structural.add("" if str(parent) == "." else str(parent))
     copies: dict[str, Path] = {}
     for root in sorted(structural):

@@ -152,8 +152,7 @@ def rebuildable(config: str) -> tuple[str, ...]:
     """The lines of a shipped configuration for a kernel without modules that boots as a guest."""
     lines: dict[str, str] = {}
     for line in config.splitlines():
-        parsed = parse_line(line)
-        if parsed is not None and not _NOT_REBUILDABLE.fullmatch(parsed[0]):
+        if (parsed := parse_line(line)) and not _NOT_REBUILDABLE.fullmatch(parsed[0]):
             lines[parsed[0]] = f"# {parsed[0]} is not set" if parsed[1] == "m" else line
     lines |= {f"CONFIG_{name}": f"CONFIG_{name}=y" for name in _GUEST}
     return tuple(lines.values())
@@ -291,8 +290,7 @@ def lost_options(
             return f"it cannot be set, only other options select it; it is {got}"
         if option.ranges and got != "n":
             return f"it became {got}; its range is {' or '.join(option.ranges)}"
-        symbols = dict.fromkeys(_SYMBOL.findall(" ".join(option.depends)))
-        if not symbols:
+        if not (symbols := dict.fromkeys(_SYMBOL.findall(" ".join(option.depends)))):
             return f"it became {got}: another option selects it"
         here = [f"{symbol}={values.get(f'CONFIG_{symbol}', 'n')}" for symbol in symbols]
         # First what may be missing; an expression can hold without some of it.
@@ -308,9 +306,8 @@ def has_sysctl(tree: Path, name: str) -> bool:
     """Whether any code of the tree has the last part of the name as a text. A kernel may still be
     without it: by its configuration, or in another folder of /proc/sys."""
     last = name.rpartition(".")[2]
-    return any(
-        _searched(tree, ["-qF", f'"{last}"'], folders)[0] != 1 for folders in (_CODE, ("drivers",))
-    )
+    words = ["-qF", f'"{last}"']
+    return any(_searched(tree, words, folders)[0] != 1 for folders in (_CODE, ("drivers",)))
 
 
 @functools.cache

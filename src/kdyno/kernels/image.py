@@ -123,9 +123,8 @@ def find(cache: Path, recipe: Recipe) -> Image | None:
         return None
     with suppress(OSError):  # a cache that others own and this user only reads
         os.utime(folder)
-    return Image(
-        recipe.digest, folder, recipe.arch.name, recipe.arch.word_bits, recipe.tree.version, build
-    )
+    arch = recipe.arch
+    return Image(recipe.digest, folder, arch.name, arch.word_bits, recipe.tree.version, build)
 
 
 def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> Image:
@@ -149,8 +148,7 @@ def install(cache: Path, recipe: Recipe, work: Path, files: dict[str, Path]) -> 
             return there
         folder.rename(work / f"damaged-{time.monotonic_ns()}")
     whole.into_place(aside, folder)
-    image = find(cache, recipe)
-    if image is None:
+    if (image := find(cache, recipe)) is None:
         raise ToolError(f"{folder}: written, but it cannot be read back")
     return image
 
@@ -249,7 +247,8 @@ class _Trunk:
     """Such a line's option → how many objects were compiled by it."""
 
 
-def _trunk_of(recipe: Recipe) -> _Trunk:
+def _trunk_of(recipe: Recipe, config: str = "") -> _Trunk:
+    """config: the final one, where it is known."""
     changes = recipe.changes
     return _Trunk(
         source=recipe.tree.digest,
@@ -260,19 +259,19 @@ def _trunk_of(recipe: Recipe) -> _Trunk:
         config=frozenset(wish.line for wish in recipe.wishes),
         changed={path: changes.only((path,)).digest() for path in changes.files},
         foreign=recipe.foreign,
+        final=frozenset(line for line in config.splitlines() if line.startswith("CONFIG_")),
     )
 
 
 def choose(cache: Path, recipe: Recipe, final: str | None = None) -> Start:
     """The trunk that leaves least to compile; Start() when there is none to use. final: the .config
     that the recipe leads to, where it is known: one option may be read by one object or by all."""
-    target = replace(_trunk_of(recipe), final=_set_lines(final or ""))
+    target = _trunk_of(recipe, final or "")
     best, least = Start(), math.inf
     for folder, trunk in _trunks(cache):
         alike = (trunk.arch, trunk.compiler) == (target.arch, target.compiler)
-        if not alike or not trunk.foreign <= target.foreign:
-            continue
-        if (files := _different_files(trunk, target)) is None:
+        usable = alike and trunk.foreign <= target.foreign
+        if not usable or (files := _different_files(trunk, target)) is None:
             continue
         same_flags = trunk.cflags == target.cflags
         if target.final and trunk.final:
@@ -295,15 +294,13 @@ def compiled_sources(cache: Path, recipe: Recipe) -> frozenset[str] | None:
     """Files of the source that compiling this configuration reads, as the object tree of an earlier
     build of it says, of this source or one that differs in few files. None: there is none."""
     wanted = _trunk_of(recipe)
-    for trunk_folder, trunk in _trunks(cache):
-        alike = (trunk.arch, trunk.compiler, trunk.config)
-        if alike != (wanted.arch, wanted.compiler, wanted.config) or (
-            _different_files(trunk, wanted) is None
-        ):
-            continue
-        records = _records(trunk_folder / "obj")
-        names = {name for record in records for name in _SOURCE_FILE.findall(record)}
-        return frozenset(os.fsdecode(name) for name in names)
+    alike = (wanted.arch, wanted.compiler, wanted.config)
+    for folder, trunk in _trunks(cache):
+        same = (trunk.arch, trunk.compiler, trunk.config) == alike
+        if same and _different_files(trunk, wanted) is not None:
+            records = _records(folder / "obj")
+            names = {name for record in records for name in _SOURCE_FILE.findall(record)}
+            return frozenset(map(os.fsdecode, names))
     return None
 
 
@@ -313,10 +310,6 @@ def _records(objects: Path) -> Iterator[bytes]:
         for file in files:
             if file.endswith(".cmd"):
                 yield leavings.read(objects, str(Path(folder, file).relative_to(objects)))
-
-
-def _set_lines(config: str) -> frozenset[str]:
-    return frozenset(line for line in config.splitlines() if line.startswith("CONFIG_"))
 
 
 def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
@@ -330,8 +323,8 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
         for record in _records(objects)
         for option in set(_READ_OPTION.findall(record))
     )
-    final = _set_lines(leavings.read_text(objects, ".config"))
-    trunk = replace(_trunk_of(recipe), final=final, readers=dict(readers))
+    config = leavings.read_text(objects, ".config")
+    trunk = replace(_trunk_of(recipe, config), readers=dict(readers))
     aside = objects.parent / "trunk"
     aside.mkdir()
     objects.rename(aside / "obj")

@@ -11,10 +11,12 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +125,7 @@ def _of_archive(request: Request) -> tuple[Image, dict[str, str]]:
     with request.locked("debian"):  # the lists are shared by all packages
         for _step in range(_MOST_STEPS):
             apt, version = _offered(request, name, version, "linux-image")
-            further = _LEADS_TO.search(apt.depends(name, version))
-            if further is None:
+            if (further := _LEADS_TO.search(apt.depends(name, version))) is None:
                 break
             name, version = further[1], further[2]
         package = f"{name} {version}"
@@ -172,9 +173,7 @@ def _of_file(request: Request, file: Path) -> Image:
 
 def _of_package(root: Path, origin: str) -> _Files:
     """The files of an unpacked package. Links are not followed: it may have them lead anywhere."""
-    paths = [
-        path for path, status in trees.walk(str(root)) if (status.st_mode & 0o170000) == 0o100000
-    ]
+    paths = [path for path, status in trees.walk(str(root)) if stat.S_ISREG(status.st_mode)]
     kernels = {
         match["boot"] or match["lib"]: path for path in paths if (match := _KERNEL.fullmatch(path))
     }
@@ -258,8 +257,7 @@ def _installed(request: Request, collect: Callable[[Path], _Files]) -> Image:
         if (home / digest).exists():  # damaged: find would have read it
             (home / digest).rename(scratch / "damaged")
         whole.into_place(ready, home / digest)
-    image = find(request.cache, digest)
-    if image is None:
+    if (image := find(request.cache, digest)) is None:
         raise ToolError(f"{home / digest}: written, but it cannot be read back")
     return image
 
@@ -303,9 +301,8 @@ def decompressed(
     if shutil.which(packer.split()[0]) is None:
         raise ToolError(f"{file.name} is packed: {packer.split()[0]} is not installed")
     line = f'tail -c +{start + 1} "$0" | head -c {length} | {packer} | head -c {most_bytes}'
-    return trees.run(
-        confined(["sh", "-c", line, str(file.absolute())], reads=[file]), called=[line]
-    )
+    inside = confined(["sh", "-c", line, str(file.absolute())], reads=[file])
+    return trees.run(inside, called=[line])
 
 
 def differing(options: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -374,7 +371,7 @@ def needed(image: Image, names: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
 # which stand for themselves, and a table that fits them do. The order of the parts changed in 6.4.
 SYMBOLS = "System.map"
 """The file beside an installed image with its functions."""
-_DIGITS = b"".join(b"%d\0" % digit for digit in range(10))
+_DIGITS = re.compile(b"".join(b"%d\0" % digit for digit in range(10)))
 _TOKENS = 256
 _EACH = 256
 """Symbols between two entries of the table of markers."""
@@ -401,14 +398,12 @@ def lines(kernel: Path, percpu: bool) -> Iterator[str]:
     """``ADDRESS KIND NAME`` of each symbol, as ``nm`` has it; ToolError where there is no table.
     percpu: CONFIG_KALLSYMS_ABSOLUTE_PERCPU, by which offsets of code are negative."""
     data = kernel.read_bytes()
-    at = data.find(_DIGITS)
-    while at >= 0:
-        for start, tokens in _tables(data, at):
+    for digits in _DIGITS.finditer(data):
+        for start, tokens in _tables(data, digits.start()):
             after = _even(start + len(b"".join(tokens)) + _TOKENS) + 2 * _TOKENS
             for names, offsets, base in _parts(data, start, after):
                 yield from _symbols(data, names, offsets, base, tokens, percpu)
                 return
-        at = data.find(_DIGITS, at + 1)
     raise ToolError(f"{kernel}: no table of symbols in it (CONFIG_KALLSYMS)")
 
 
@@ -422,10 +417,7 @@ def _tables(data: bytes, digits: int) -> Iterator[tuple[int, list[bytes]]]:
     # What lies before the first token need not end in a zero.
     for start in range((second - 2) // 8 * 8, max(0, second - _MOST_NAME_BYTES), -8):
         tokens = data[start : start + (1 << 14)].split(b"\0", _TOKENS)[:_TOKENS]
-        places, at = [], 0
-        for token in tokens:
-            places.append(at)
-            at += len(token) + 1
+        *places, at = accumulate((len(token) + 1 for token in tokens), initial=0)
         index = data[_even(start + at) : _even(start + at) + 2 * _TOKENS]
         if len(tokens) == _TOKENS and index == struct.pack(f"<{len(places)}H", *places):
             yield start, tokens
@@ -437,8 +429,7 @@ def _parts(data: bytes, tokens: int, after: int) -> Iterator[tuple[list[bytes], 
     # Until 6.4: offsets, base, number, names, markers.
     for match in _BASE_AND_NUMBER.finditer(data):
         base, count = struct.unpack("<QI", match[0][:12])
-        names = _names(data, match.end(), count)
-        if names is not None:
+        if (names := _names(data, match.end(), count)) is not None:
             yield names, match.start() - _even(4 * count), base
     # Since: number, names, markers, tokens, their index, offsets, base.
     end = tokens - 4 if data[tokens - 4 : tokens] == bytes(4) else tokens
@@ -451,8 +442,7 @@ def _parts(data: bytes, tokens: int, after: int) -> Iterator[tuple[list[bytes], 
     for start in range(last, max(8, last - _EACH * _MOST_NAME_BYTES), -8):
         (count,) = struct.unpack_from("<I", data, start - 8)
         if -(-count // _EACH) == len(marks) and (names := _names(data, start, count)) is not None:
-            offsets = after
-            yield names, offsets, struct.unpack_from("<Q", data, offsets + _even(4 * count))[0]
+            yield names, after, struct.unpack_from("<Q", data, after + _even(4 * count))[0]
 
 
 def _even(size: int) -> int:
@@ -484,9 +474,8 @@ def _names(data: bytes, start: int, count: int) -> list[bytes] | None:
 def _symbols(
     data: bytes, names: list[bytes], offsets: int, base: int, tokens: list[bytes], percpu: bool
 ) -> Iterator[str]:
-    for packed, (offset,) in zip(
-        names, struct.iter_unpack("<i", data[offsets : offsets + 4 * len(names)]), strict=False
-    ):
+    numbers = struct.iter_unpack("<i", data[offsets : offsets + 4 * len(names)])
+    for packed, (offset,) in zip(names, numbers, strict=False):
         symbol = b"".join(tokens[byte] for byte in packed)
         if percpu:
             address = base - 1 - offset if offset < 0 else offset

@@ -170,9 +170,9 @@ FLAG = "-ffunction-sections"
 _APART = (".text", ".sched.text", ".spinlock.text", ".noinstr.text")
 """Sections of code of which an object has one, whatever functions are in it; in the script each of
 them stands in a statement of its own."""
-_FUNCTION = re.compile(r"\.text\.([A-Za-z0-9_][A-Za-z0-9_.$]*)")
-_NO_FUNCTION = frozenset(
-    ("hot", "unlikely", "startup", "exit", "split", "unknown", "asan", "tsan", "fixup")
+_FUNCTION = re.compile(
+    r"\.text\.(?!(?:hot|unlikely|startup|exit|split|unknown|asan|tsan|fixup)(?:\.|\Z))"
+    r"[A-Za-z0-9_][A-Za-z0-9_.$]*"
 )
 """``.text.hot.NAME`` and the like have places of their own in the script."""
 _TOOLS = frozenset(("scripts", "tools"))
@@ -202,14 +202,9 @@ def sections_of(tree: Path) -> Sections:
                     why = f"{path}: the build left no object that can be read"
                     raise BuildError(why) from problem
                 code = (each.name for each in table if each.code and each.content)
-                placed[path] = tuple(name for name in code if _is_placed(name))
+                own = (name for name in code if name in _APART or _FUNCTION.fullmatch(name))
+                placed[path] = tuple(own)
     return placed
-
-
-def _is_placed(name: str) -> bool:
-    function = _FUNCTION.fullmatch(name)
-    own_place = function is None or function[1].partition(".")[0] in _NO_FUNCTION
-    return name in _APART or not own_place
 
 
 def script_of(tree: Path) -> str:

@@ -71,8 +71,7 @@ class Recipe:
     @cached_property
     def digest(self) -> str:
         """Name of the image: 32 hex digits."""
-        text = json.dumps(self.inputs, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return _digest(json.dumps(self.inputs, sort_keys=True).encode())[:32]
 
     @cached_property
     def config_digest(self) -> str:
@@ -87,7 +86,7 @@ class Recipe:
     def _seen_by_kconfig(self, **other: object) -> str:
         visible = [path for path in self.changes.files if not path.endswith((".c", ".S", ".h"))]
         inputs = dict(self.inputs, changes=self.changes.only(visible).digest(), cflags="", **other)
-        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
+        return _digest(json.dumps(inputs, sort_keys=True).encode())[:32]
 
 
 def recipe_of(variant: Variant, tree: Tree) -> Recipe:

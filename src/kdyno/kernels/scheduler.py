@@ -56,18 +56,15 @@ def folder() -> Path:
 
 def list_schedulers() -> dict[str, str]:
     """Name → its help, in the order of names."""
-    schedulers = {}
-    for file in sorted(folder().glob(f"*{SUFFIX}")):
-        match = _HELP.search(file.read_text(encoding="utf-8"))
-        schedulers[called(file.name)] = match[1] if match else ""
-    return schedulers
+    files = sorted(folder().glob(f"*{SUFFIX}"))
+    texts = {called(file.name): _HELP.search(file.read_text(encoding="utf-8")) for file in files}
+    return {name: match[1] if match else "" for name, match in texts.items()}
 
 
 def refuse_unfit(variant: Variant, wishes: Sequence[Wish]) -> None:
     """UsageError where the variant's kernel could not be given its scheduler."""
-    if variant.scheduler is None:
-        return
-    if not any(wish.option == NEEDED and wish.value == "y" for wish in wishes):
+    has_class = any(wish.option == NEEDED and wish.value == "y" for wish in wishes)
+    if variant.scheduler is not None and not has_class:
         raise UsageError(
             f"variant {variant.name!r}: scheduler = {called(variant.scheduler)!r} is loaded into a "
             f'kernel with {NEEDED}=y. Add "sched-ext" to config, of all variants: then they share '

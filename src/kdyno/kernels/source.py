@@ -59,11 +59,9 @@ def _snapshot(request: Request) -> Tree:
         for path, st in present
     )
     signature = hashlib.blake2b(os.fsencode(stamps), digest_size=32).hexdigest()
-    earlier = trees.read_json(record)
-    if earlier and earlier.get("signature") == signature:
-        tree = trees.recorded(request.cache, record)
-        if tree is not None:
-            return tree
+    earlier = trees.read_json(record) or {}
+    if earlier.get("signature") == signature and (tree := trees.recorded(request.cache, record)):
+        return tree
     names = {path for path, _status in present}
     files = present if tracked else [file for file in present if not _is_product(file[0], names)]
     changed = f"{folder} changed while it was read (at %s). Run the command again"

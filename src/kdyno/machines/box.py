@@ -128,8 +128,8 @@ class BoxJob(Boot):
     remote: Remote
     script: str
     """Runs the guest program there: the job comes by stdin, records go to stdout."""
-    after: Callable[[Diagnosis, Ended], Diagnosis]
-    """What became of the box, of a job that did not come to its end."""
+    after: Callable[[Diagnosis, bool], Diagnosis]
+    """What became of the box, of a job without an end: (cause, whether ssh was cut off)."""
     settings: facts.Facts
     failed: Diagnosis | None = None
     """Why the kernel under test did not even come up."""
@@ -168,7 +168,8 @@ class BoxJob(Boot):
             return self.failed
         cause = diagnosis_of_job(console, ended, transcript, self.sandboxed)
         refused = cause is not None and cause.reason in ("flood", "job-refused")
-        return cause if cause is None or refused else self.after(cause, ended)
+        cut = ended.status == NOT_REACHED and not ended.stopped
+        return cause if cause is None or refused else self.after(cause, cut)
 
 
 def check(method: Method) -> None:
@@ -185,7 +186,7 @@ class Box(Built):
         self._settings, self._host = setup.box, setup.hosts[0]
         self._remote = Remote(self._host)
         self._lock = ExitStack()
-        """Of this run among those on this machine."""
+        """Of this run among those on this machine, and the connection."""
         self._owner = ""
         """The run's name on the box, among those of all machines."""
         self._facts: dict[str, str] = {}
@@ -211,7 +212,7 @@ class Box(Built):
     def probe(self, notice: Callable[[str], None]) -> None:
         self._notice = notice
         self._lock.enter_context(lock(self._setup.cache, self._host))
-        self._remote.__enter__()
+        self._lock.enter_context(self._remote)
         self._facts = connect(self._remote)
         cpus = max(map(self._cpus, self._setup.variants))
         counters = self._setup.method.counted
@@ -318,11 +319,9 @@ class Box(Built):
         own, fields = self._own, self._facts
         named = ("cpu_model", "cpu_microcode", "governor", "turbo", "smt", "pstore")
         values: facts.Facts = {name: fields[name] for name in named if fields.get(name)}
-        identity = fields.get("machine_id", "")
-        if len(identity) >= 32:
-            values["machine_id"] = facts.machine_name(identity)
         return {
             **values,
+            **facts.machine_name(fields.get("machine_id", "")),
             "host_kernel": own.release if own else "",
             "host_arch": fields.get("arch", ""),
             "cpus": float(len(cpus_of(fields.get("cpus", "")))),
@@ -333,13 +332,8 @@ class Box(Built):
     def caveats(self) -> tuple[Flag, ...]:
         every = self._settings.firmware_every
         firmware = f"every {every}. boot through the firmware" if every else "by kexec throughout"
-        flags = [
-            Flag(
-                kind="box",
-                text=f"measured on {self._host} ({self._facts.get('cpu_model') or 'a CPU'}), "
-                f"{firmware}; cases ran in bubblewrap",
-            )
-        ]
+        text = f"measured on {self._host} ({self._facts.get('cpu_model') or 'a CPU'}), {firmware}"
+        flags = [Flag(kind="box", text=f"{text}; cases ran in bubblewrap")]
         if not self._armed or self._facts.get("watchdog_builtin"):
             # From a kernel under test it goes on, by a word of its command line.
             when = ", after a kexec from the box's own, until systemd ran" if self._armed else ""
@@ -364,16 +358,11 @@ class Box(Built):
                 self._copies[path] = f"{ROOM}/shared/{len(self._copies)}"
                 self._remote.put(path.resolve(), self._copies[path], _COPY_S)
         booted = self._boot(plan.variant, image)
-        settings: facts.Facts = {}
-        cpus: list[int] = []
-        failed: Diagnosis | None = None
         settled = booted if isinstance(booted, Diagnosis) else self._settle(plan, booted)
-        if isinstance(settled, Diagnosis):
-            failed = settled
-        else:
-            settings, cpus = settled
-            settings["boot"] = "firmware" if self._fresh else "kexec"
-            settings["before_kexec_s"] = round(self._ordered_s - began_s, 2)
+        failed = settled if isinstance(settled, Diagnosis) else None
+        settings, cpus = ({}, []) if isinstance(settled, Diagnosis) else settled
+        settings["boot"] = "firmware" if self._fresh else "kexec"
+        settings["before_kexec_s"] = round(self._ordered_s - began_s, 2)
         request = BoxJob(
             # Its disk is a folder there: no image is made here.
             **vars(plan) | {"job": replace(plan.job, sysctl=()), "disk_bytes": 0},
@@ -382,9 +371,7 @@ class Box(Built):
             limit_s=setup.timeout_s,
             remote=self._remote,
             script=self._job_script(plan, cpus),
-            after=lambda cause, ended: self._aftermath(
-                booted, cause, cut=ended.status == NOT_REACHED and not ended.stopped
-            ),
+            after=partial(self._aftermath, booted),
             settings=settings,
             booting_s=time.monotonic() - began_s,
             failed=failed,
@@ -393,16 +380,13 @@ class Box(Built):
 
     def _settle(self, plan: Plan, booted: State) -> tuple[facts.Facts, list[int]] | Diagnosis:
         """What the job needs of the kernel that answers: (what was set there, the job's CPUs)."""
-
-        def refused(why: str) -> Diagnosis:
-            return Diagnosis("job-refused", why)
-
+        refused = partial(Diagnosis, "job-refused")
         ask, quiet = self._remote.ask, "quiet" if self._settings.quiet else ""
         limit_s = sum(case.timeout_s + _GRACE_S for case in plan.job.cases) + 600
         words = (self._owner, str(int(limit_s)), quiet)
         if (answer := self._ours(ask(call("settle"), *words, limit_s=_SETTLE_S))).status:
             cause = refused(f"the box is not ready for it: {answer.last}")
-            return cause if answer.reached else self._aftermath(booted, cause, cut=True)
+            return cause if answer.reached else self._aftermath(booted, cause, True)
         fields = fields_of(answer.text)
         online, wanted = cpus_of(fields.pop("cpus", "")), self._cpus(plan.variant)
         if len(online) < wanted:
@@ -426,8 +410,7 @@ class Box(Built):
     def _boot(self, variant: str, image: Image) -> State | Diagnosis:
         """The variant's kernel in place of the one that runs; why it is not there."""
         every = self._settings.firmware_every
-        before = self._answer(ANSWER_S) or self._returned()
-        if before is None:
+        if (before := self._answer(ANSWER_S) or self._returned()) is None:
             raise ToolError(
                 f"box {self._host!r} does not answer any more. When it is back, "
                 "`kdyno run --resume` goes on"
@@ -465,16 +448,14 @@ class Box(Built):
             answer = self._ours(self._remote.ask(call("load"), *words))
         if answer.status != 0:
             return Diagnosis("kexec-refused", answer.last or f"status {answer.status}")
-        after = self._reset("kexec", before)
-        if after is None:
+        if (after := self._reset("kexec", before)) is None:
             return self._lost()
         if after.boot_id == before.boot_id:
             return Diagnosis("kexec-refused", f"it is still in {after.release}: kexec did nothing")
         if f"kdyno.boot={token}" not in after.words:
             return self._last_words("before it could be reached")
         if not re.match(re.escape(release) + r"(?!\d)", after.release):
-            text = f"{after.release} answers in place of {release}"
-            return Diagnosis("wrong-kernel", text)
+            return Diagnosis("wrong-kernel", f"{after.release} answers in place of {release}")
         self._own_first = False
         return after
 
@@ -574,19 +555,15 @@ class Box(Built):
     def _lost(self) -> Diagnosis:
         return Diagnosis("box-lost", f"{self._host} does not answer any more")
 
-    def _aftermath(self, booted: State | Diagnosis, cause: Diagnosis, *, cut: bool) -> Diagnosis:
+    def _aftermath(self, booted: State | Diagnosis, cause: Diagnosis, cut: bool) -> Diagnosis:
         """Of a job without an end: the kernel's own death, the connection's, or the job's alone.
         cut: ssh ended before its command did."""
         self._own_first = True
-        state = self._answer(ANSWER_S) or self._returned()
-        if state is None:
+        if (state := self._answer(ANSWER_S) or self._returned()) is None:
             return self._lost()
         if isinstance(booted, State) and state.boot_id == booted.boot_id:
-            if cut:
-                return Diagnosis(
-                    "connection", f"ssh ended in the job, the box went on: {cause.text}"
-                )
-            return cause
+            text = f"ssh ended in the job, the box went on: {cause.text}"
+            return Diagnosis("connection", text) if cut else cause
         return self._last_words("in the job")
 
     def _last_words(self, where: str) -> Diagnosis:
@@ -602,9 +579,8 @@ class Box(Built):
             return Diagnosis("hang", f"the watchdog reset the box ({where})")
         pstore = any(re.fullmatch(r"pstore \w+", line) for line in lines)
         kept = "nothing in pstore" if pstore else "its firmware keeps no last words (no pstore)"
-        return Diagnosis(
-            "reset", f"the box was reset {where}, {kept}: a panic, a hang, or somebody"
-        )
+        text = f"the box was reset {where}, {kept}: a panic, a hang, or somebody"
+        return Diagnosis("reset", text)
 
     def close(self) -> None:
         """Into its own kernel, with nothing of ours left. ToolError where that did not succeed."""
@@ -634,7 +610,6 @@ class Box(Built):
             self._remote.must("not all of kdyno's could be taken away", call("undo"), "")
             self._changed = False
         finally:
-            self._remote.close()
             self._lock.close()
 
 
@@ -675,19 +650,16 @@ class Boxes:
             raise ToolError(f"{' and '.join(self._boxes)} are names of one and the same box")
 
     def several(self) -> Mapping[str, facts.Facts]:
-        every = {host: box.host_facts() for host, box in self._boxes.items()}
-        return {
-            f"{own.get('cpu_model') or 'unknown CPU'} {host}": own for host, own in every.items()
-        }
+        every = ((host, box.host_facts()) for host, box in self._boxes.items())
+        return {f"{own.get('cpu_model') or 'unknown CPU'} {host}": own for host, own in every}
 
     def host_facts(self) -> facts.Facts:
         common = common_facts([dict(own) for own in self.several().values()])
         return {name: value for name, value in common.items() if isinstance(value, float | str)}
 
     def caveats(self) -> tuple[Flag, ...]:
-        return tuple(
-            dict.fromkeys(caveat for box in self._boxes.values() for caveat in box.caveats())
-        )
+        every = (caveat for box in self._boxes.values() for caveat in box.caveats())
+        return tuple(dict.fromkeys(every))
 
     def open(self, plan: Plan, listener: Listener = lambda _case: None) -> Session:
         return tuple(self._boxes.values())[plan.block % len(self._boxes)].open(plan, listener)

@@ -200,8 +200,7 @@ def _holder(name: str) -> str:
     """Who holds the lock, for messages."""
     if f"@{name[1:]}" not in _sockets():
         return f"another kdyno, which locks {_file(name)},"
-    peer = _peer(name)
-    if peer is None:
+    if (peer := _peer(name)) is None:
         return "a program that does not say whose it is"
     # A process of a container that this one does not see has no number here.
     process, user = peer

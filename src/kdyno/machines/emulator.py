@@ -49,16 +49,14 @@ class Emulator:
 
     def described(self, way: Way) -> str:
         """What figures depend on beside the kernel; part of what makes runs comparable."""
-        return f"QEMU {self.version}, {'host CPU' if way == 'kvm' else CPU}, {way}" + (
-            f" of {1 << SHIFTS[way]} ns" if SHIFTS.get(way) else ""
-        )
+        pace = f" of {1 << SHIFTS[way]} ns" if SHIFTS.get(way) else ""
+        return f"QEMU {self.version}, {'host CPU' if way == 'kvm' else CPU}, {way}{pace}"
 
 
 @functools.cache
 def find() -> Emulator:
     """ToolError, with the command that helps, where there is none or it is too old."""
-    program = shutil.which(PROGRAM)
-    if program is None:
+    if (program := shutil.which(PROGRAM)) is None:
         raise ToolError(f'[machine] kind = "qemu": no {PROGRAM} on PATH. On Debian: {INSTALL}')
     result = capture([program, "--version"])
     match = _VERSION.search(result.output)

@@ -81,8 +81,7 @@ def machine() -> Facts:
         "memory_bytes": float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
         "page_bytes": float(os.sysconf("SC_PAGE_SIZE")),
     }
-    if (own := _text(Path("/etc/machine-id"))) is not None and len(own) >= 32:
-        facts["machine_id"] = machine_name(own)
+    facts |= machine_name(_text(Path("/etc/machine-id")) or "")
     if node := os.environ.get("SLURMD_NODENAME"):
         facts["node"] = node[:100]
     here = this_cpu()
@@ -96,9 +95,10 @@ def machine() -> Facts:
     return facts
 
 
-def machine_name(machine_id: str) -> str:
+def machine_name(machine_id: str) -> Facts:
     """Tells machines apart, and is no way back to the number, which is not for others."""
-    return sha256(f"kdyno {machine_id}".encode()).hexdigest()[:8]
+    name = sha256(f"kdyno {machine_id}".encode()).hexdigest()[:8]
+    return {"machine_id": name} if len(machine_id) >= 32 else {}
 
 
 def _text(path: Path) -> str | None:
@@ -141,8 +141,7 @@ def why_no_pmu(root: Path = Path("/")) -> str:
 
 def why_paranoid(root: Path = Path("/")) -> str:
     """Empty where a case, which has no rights of root's, may count in the kernel."""
-    level = _number(root / "proc/sys/kernel/perf_event_paranoid")
-    if level is None:
+    if (level := _number(root / "proc/sys/kernel/perf_event_paranoid")) is None:
         return "this kernel is without CONFIG_PERF_EVENTS"
     if level <= _MOST_PARANOID:
         return ""

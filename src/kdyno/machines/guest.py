@@ -165,9 +165,7 @@ def sign(text: str) -> Diagnosis | None:
     for reason, pattern in _SIGNS.items():
         if match := re.search(pattern, text):
             start = text.rfind("\n", 0, match.start()) + 1
-            end = text.find("\n", match.end())
-            line = text[start : end if end >= 0 else len(text)].strip()[:300]
-            return Diagnosis(reason, line)
+            return Diagnosis(reason, text[start:].partition("\n")[0].strip()[:300])
     return None
 
 
@@ -311,7 +309,7 @@ class Boot(Plan, ABC):
         shared: str,
         disk: str,
         **more: Any,
-    ) -> tuple[tuple[str, ...], int]:
+    ) -> tuple[list[str], int]:
         """(argv in the sandbox, descriptor to be passed): the folders that cases read lie below
         ``shared``. file: content and place of what the guest is given. more: of ``Sandbox``."""
         if ground.disk is not None:
@@ -324,7 +322,7 @@ class Boot(Plan, ABC):
             files=((descriptor, file[1]),),
             **more,
         )
-        return tuple(box.argv(argv)), descriptor
+        return box.argv(argv), descriptor
 
     @property
     def scatter(self) -> int:

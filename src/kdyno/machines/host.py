@@ -102,7 +102,7 @@ class HostJob(Boot):
             disk=f"{_SHARED}/disk",
             tmp_bytes=max(self.tmp_bytes, HOST.tmp_bytes or 0),
         )
-        return Command(boxed, (job_in,), environment)
+        return Command(tuple(boxed), (job_in,), environment)
 
     def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
         return diagnosis_of_job(console, ended, transcript, self.sandboxed)

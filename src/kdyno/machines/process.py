@@ -89,8 +89,7 @@ class Events:
         due_s = min([until_s, *(session.due_s() for session in self.sessions)])
         left_s = -1.0 if due_s == math.inf else max(0.0, due_s - time.monotonic())
         for descriptor, _ in self._epoll.poll(left_s):
-            call = self._calls.get(descriptor)
-            if call is not None:
+            if call := self._calls.get(descriptor):
                 call()
         now_s = time.monotonic()
         for session in tuple(self.sessions):
@@ -153,11 +152,10 @@ class Dialogue:
 
     def results(self, data: bytes) -> None:
         for record in self.reader.feed(data):
-            now = time.monotonic()
+            self.last_s = time.monotonic()
             if self.first_s is None:
-                self.first_s = now
+                self.first_s = self.last_s
                 self.at_first()
-            self.last_s = now
             self.records.append(record)
             if isinstance(record, Begin):
                 case = self.job.cases[record.case]
@@ -253,8 +251,7 @@ class Monitor:
             if left_s <= 0 or len(self._unread) > self._MOST_BYTES:
                 raise NoAnswer("no whole line")
             self._own.settimeout(left_s)
-            data = self._own.recv(4096)
-            if not data:
+            if not (data := self._own.recv(4096)):
                 raise NoAnswer("it hung up")
             self._unread += data
         line, _, self._unread = self._unread.partition(b"\n")
@@ -389,9 +386,7 @@ class Session:
     def records(self) -> list[Record]:
         """What it sent since the last call, in order; already checked."""
         self._take_unread()
-        records = self._dialogue.records
-        if records:
-            self._dialogue.records = []
+        records, self._dialogue.records = self._dialogue.records, []
         return records
 
     def due_s(self) -> float:
@@ -424,7 +419,6 @@ class Session:
             self._hold(True)
 
     def resume(self) -> None:
-        """Let it go on."""
         if self._paused:
             self._paused = False
             self._hold(False)
@@ -479,8 +473,7 @@ class Session:
         if self.ended:
             return
         self.ended = True
-        if self in self._events.sessions:
-            self._events.sessions.remove(self)
+        self._events.sessions.remove(self)
         self._undo.close()
         self._wall_s = time.monotonic() - self._began_s
         self._cpu.close()
@@ -527,12 +520,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     # In the sandbox all dies with its first process. Without it nothing but this does it; a group
     # that was stopped dies of SIGKILL all the same.
     groups = [process.pid, *_kernel_groups(process.pid)]
-    running = process.poll() is None
     for group in groups:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
-    if running:
-        process.wait()
+    process.wait()
 
 
 def _wait_for_all(pipes: Iterable[int], limit_s: float = 5.0) -> None:

@@ -323,12 +323,11 @@ class QemuBoot(Boot):
         program after 20 million instructions. Kernels of distributions find virtio by PCI or by
         ACPI alone; and by ACPI, on a machine as small as microvm, they take no tick from its timer,
         which leaves the local APIC's, that is dear to calibrate."""
-        bus = "device" if self.modules is None else "pci"
+        bus, same = "device", ""
         machine = "microvm,acpi=off,pit=on,pic=on,rtc=on,isa-serial=on"
-        same = ""
-        if bus == "pci":
+        if self.modules is not None:
             # Else another thread of QEMU's answers, and when that is differs from boot to boot.
-            same = ",ioeventfd=off"
+            bus, same = "pci", ",ioeventfd=off"
             machine = "pc,acpi=off,hpet=off,smm=off,usb=off,vmport=off"
         chance = self.chance
         shut = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"

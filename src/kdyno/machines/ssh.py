@@ -54,10 +54,8 @@ class Answer:
     @property
     def last(self) -> str:
         """The last line of what went wrong, for messages."""
-        lines = [line for line in (self.complaint or self.text).splitlines() if line.strip()]
-        return (
-            "".join(letter for letter in lines[-1] if letter.isprintable())[:300] if lines else ""
-        )
+        lines = filter(str.strip, reversed((self.complaint or self.text).splitlines()))
+        return "".join(filter(str.isprintable, next(lines, "")))[:300]
 
 
 @dataclass
@@ -83,9 +81,6 @@ class Remote:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._undo.close()
 
     def argv(self, script: str, *args: str, master: bool = True) -> list[str]:
@@ -112,10 +107,9 @@ class Remote:
                 status = running.process.wait()
             finally:
                 late.cancel()
-            size = os.fstat(running.log.fileno()).st_size
-            complaint = os.pread(
-                running.log.fileno(), _COMPLAINT_BYTES, max(0, size - _COMPLAINT_BYTES)
-            )
+            log = running.log.fileno()
+            at = max(0, os.fstat(log).st_size - _COMPLAINT_BYTES)
+            complaint = os.pread(log, _COMPLAINT_BYTES, at)
         return Answer(
             NOT_REACHED if status < 0 else status,
             output.decode("utf-8", "replace"),

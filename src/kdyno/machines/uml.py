@@ -85,7 +85,7 @@ class UmlBoot(Boot):
         ]
         descriptors = [to for _, to in outputs]
         if folder is None:
-            boxed, job_in = self.boxed(
+            argv, job_in = self.boxed(
                 GUEST,
                 argv,
                 ground,
@@ -102,14 +102,10 @@ class UmlBoot(Boot):
                 memory_bytes=self.memory_bytes + (64 << 20),
             )
             descriptors.append(job_in)
-            argv = list(boxed)
         elif self.left:
             argv = ["env", "-C", work, *argv]
-        return Command(
-            argv=(*self.beside, *argv),
-            pass_fds=tuple(descriptors),
-            environment={**ENVIRONMENT, "HOME": work, "TMPDIR": "/dev/shm"},
-        )
+        environment = {**ENVIRONMENT, "HOME": work, "TMPDIR": "/dev/shm"}
+        return Command((*self.beside, *argv), tuple(descriptors), environment)
 
 
 def supports_seccomp(kernel: Path) -> bool:

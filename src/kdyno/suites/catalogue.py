@@ -142,6 +142,7 @@ CaseName = Annotated[
     StrictStr, like(r"[a-z0-9][a-z0-9._-]*", ": a name has only a-z, 0-9, '.', '_' and '-'")
 ]
 Words = Annotated[tuple[Some, ...], Field(min_length=1)]
+Groups = dict[str, tuple[str, ...]]
 Positive = Annotated[float, Strict(), Field(gt=0, lt=1e18)]
 Value = Annotated[str, BeforeValidator(_value)]
 
@@ -210,9 +211,8 @@ def _case(data: Any, handler: ValidatorFunctionWrapHandler) -> Case:
         for key in _WRAPPING:
             if key in data:
                 raise wrong(key, "belongs to a case with command = [...]")
-    return replace(
-        case, bench="run" if case.program else case.bench, needs=case.needs or case.program[:1]
-    )
+    bench = "run" if case.program else case.bench
+    return replace(case, bench=bench, needs=case.needs or case.program[:1])
 
 
 def _check_program(case: Case, data: Mapping[str, Any]) -> None:
@@ -247,7 +247,7 @@ def _cases(value: object) -> tuple[Case, ...]:
     return tuple(replace(case, name=name) for name, case in _CASES.validate_python(value).items())
 
 
-def _groups(value: object, info: ValidationInfo) -> dict[str, tuple[str, ...]]:
+def _groups(value: object, info: ValidationInfo) -> Groups:
     groups = _GROUPS.validate_python(value)
     cases = [case.name for case in info.data.get("cases", ())]
     names = list(cases)
@@ -271,15 +271,11 @@ _GROUPS = TypeAdapter(dict[str, Words])
 
 @dataclass(frozen=True)
 class Suite(Closed):
-    """A suite's file."""
-
     name: CaseName
     help: Some
     cases: Annotated[tuple[Case, ...], Field(alias="case"), PlainValidator(_cases)]
     index: Positive | None = None
-    groups: Annotated[dict[str, tuple[str, ...]], PlainValidator(_groups)] = field(
-        default_factory=dict
-    )
+    groups: Annotated[Groups, PlainValidator(_groups)] = field(default_factory=dict)
     """Group → names of cases, or of groups before it. Empty: the suite's index is of all cases."""
     uncounted: Some = ""
 

@@ -107,8 +107,6 @@ class Mark:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of the case that is running."""
-
     kind: ClassVar[Literal["turn"]] = "turn"
     case: Whole
     operations: Annotated[int, Field(strict=True, ge=0, le=OPERATIONS_MAX)]
@@ -216,7 +214,6 @@ class Transcript:
     """The first few of them."""
 
     def result(self, case: int) -> Result | None:
-        """The result of the case with this index, or None."""
         return next((result for result in self.results if result.case == case), None)
 
     @property
@@ -239,7 +236,6 @@ class Reader:
         self._nonce = nonce.encode()
         self._lines = 0
         self._line = bytearray()
-        self._overlong = False
         self._seq = -1
 
     def feed(self, data: bytes) -> list[Record]:
@@ -248,13 +244,12 @@ class Reader:
         *whole, rest = data.split(b"\n")
         for piece in whole:
             self._keep(piece)
-            line, overlong = bytes(self._line), self._overlong
+            line = bytes(self._line)
             self._line.clear()
-            self._overlong = False
-            if line or overlong:  # the guest writes an empty one before each record
+            if line:  # the guest writes an empty one before each record
                 self._lines += 1
                 try:
-                    if overlong:
+                    if len(line) > LINE_BYTES_MAX:
                         raise Nonsense(f"longer than {LINE_BYTES_MAX} bytes")
                     records.append(self._take(line))
                 except Nonsense as why:
@@ -264,16 +259,13 @@ class Reader:
 
     def finish(self) -> Transcript:
         """After the last byte. A line without its end is not believed."""
-        if self._line or self._overlong:
+        if self._line:
             self._anomaly("the last line is cut off")
         return self.transcript
 
     def _keep(self, piece: bytes) -> None:
-        if len(self._line) + len(piece) > LINE_BYTES_MAX:
-            self._overlong = True
-            self._line.clear()
-        elif not self._overlong:
-            self._line += piece
+        # One byte too many shows that a line is too long.
+        self._line += piece[: LINE_BYTES_MAX + 1 - len(self._line)]
 
     def _anomaly(self, what: str) -> None:
         before = self.transcript

@@ -94,11 +94,9 @@ def members(suite: Suite) -> tuple[Case, ...]:
 def suite_index(suite: Suite, scores: Mapping[str, float]) -> Index | None:
     """Geometric mean of the indices of all cases that have a baseline; None: it has no index.
     ``scores`` by case name, above 0."""
-    wanted = members(suite)
-    if not wanted:
+    if not (wanted := members(suite)):
         return None
-    missing = tuple(case.name for case in wanted if case.name not in scores)
-    if missing:
+    if missing := tuple(case.name for case in wanted if case.name not in scores):
         return Index(None, missing)
     indices = (case_index(suite, case, scores[case.name]) for case in wanted)
     return Index(statistics.geometric_mean(index for index in indices if index is not None))

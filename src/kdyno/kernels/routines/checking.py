@@ -122,7 +122,8 @@ def assembled(
     with gcc's words where it is not assembly, and where it brings more than a function."""
     folder = cache_root / "memcpy" / "objects"
     shim = "".join(header.read_text("utf-8") for header in sorted((NATIVE / "shim").rglob("*.h")))
-    code = folder / f"{_digest(text, *options, shim if options else '')}.o"
+    parts = (identify("gcc").version, text, *options, shim if options else "")
+    code = folder / f"{_digest(*parts)}.o"
     if not code.is_file():
         words = ["-c", *options, "-x", "assembler-with-cpp", "-"]
         try:
@@ -138,7 +139,7 @@ def timing_program(cache_root: Path) -> Path:
     """The program that times, compiled at need."""
     sources = sorted(NATIVE.glob("*.c"))
     texts = [file.read_text("utf-8") for file in (*sources, *sorted(NATIVE.glob("*.h")))]
-    program = cache_root / "memcpy" / "programs" / _digest(*texts)
+    program = cache_root / "memcpy" / "programs" / _digest(identify("gcc").version, *texts)
     if not program.is_file():
         words = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra"]
         _gcc([*words, *map(str, sources), "-ldl"], program, reads=[NATIVE])
@@ -164,10 +165,7 @@ def rack(contenders: Sequence[Contender], seed: int, folder: Path, cache_root: P
 
 
 def _digest(*texts: str) -> str:
-    total = hashlib.sha256(identify("gcc").version.encode())
-    for text in texts:
-        total.update(b"\0" + text.encode())
-    return total.hexdigest()[:32]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
 
 
 def _gcc(words: Sequence[str], target: Path, text: str = "", reads: Sequence[Path] = ()) -> None:
@@ -216,11 +214,9 @@ def check(routine: Routine, cache_root: Path, *, mode: str = "full") -> Checked:
         )
     text, here = flatten(routine.path), cpu.this_cpu()
     # The record's name holds all that the answer depends on.
-    total = hashlib.sha256()
     parts = (text, PROGRAM.read_text("utf-8"), routine.symbol, mode, here.model, here.microcode)
-    for part in (*parts, *sorted(here.flags)):
-        total.update(b"\0" + part.encode())
-    record = cache_root / "memcpy" / "checked" / f"{total.hexdigest()[:32]}.json"
+    name = _digest("", *parts, *sorted(here.flags))
+    record = cache_root / "memcpy" / "checked" / f"{name}.json"
     with suppress(OSError, ValueError):
         value: Checked = adapter(Checked).validate_python(values_in(record))
         if value.cases:  # else the machine may have failed it: no memory, no time
@@ -255,7 +251,6 @@ def judge(status: int, output: str) -> Checked:
     summary = lines[-1] if lines else ""
     match = re.match(r"([0-9]{1,18}) cases,", summary)
     if status not in (0, 1) or not match:
-        violations = [line for line in lines if ": " in line and line is not summary]
         why = f"signal {-status}" if status < 0 else f"exit status {status}"
         if status == _TIMED_OUT:
             why = f"did not end within {TIMEOUT_S:.0f} s"
@@ -274,8 +269,7 @@ def _linked(routine: Routine, code: Path, folder: Path) -> Path:
         _gcc(words, program, reads=[PROGRAM, code])
     except ToolError as problem:
         if routine.symbol in str(problem):
-            raise UsageError(
-                f"{routine.path}: has no function {routine.symbol}, see routine.h"
-            ) from None
+            what = f"{routine.path}: has no function {routine.symbol}, see routine.h"
+            raise UsageError(what) from None
         raise
     return program

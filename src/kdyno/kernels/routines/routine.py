@@ -306,7 +306,6 @@ class BestFor(FromFile):
         return bool(self.models), len(self.features), self.vendor is not None
 
     def fits(self, cpu: Cpu) -> bool:
-        """Whether it is for this CPU."""
         return (
             self.vendor in (None, cpu.vendor)
             and self.family in (None, cpu.family)

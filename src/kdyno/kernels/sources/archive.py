@@ -71,18 +71,15 @@ def unpack(
     line = dying_with_us(confined(argv, writes=[into]))
     env = trees.environment()
     with started(line, stdin=subprocess.PIPE, stdout=None, env=env, umask=0o022) as tar:
-        sink: IO[bytes] | None = tar.stdin
         read_bytes = 0
         tail = b""
         for chunk in _chunks(stream):
             summer.update(chunk)
             tail = (tail + chunk)[-_END_BYTES:]
             read_bytes += len(chunk)
-            if sink is not None:
-                try:
-                    sink.write(chunk)
-                except BrokenPipeError:  # tar has seen the end, or failed: its status shows which
-                    sink = None
+            # tar has seen the end, or failed: its status shows which.
+            with suppress(BrokenPipeError):
+                tar.stdin.write(chunk)
             request.progress(f"unpacking {name}", read_bytes / size_bytes if size_bytes else None)
         with suppress(BrokenPipeError):
             tar.stdin.close()
@@ -230,6 +227,5 @@ def _opened(url: str) -> http.client.HTTPResponse:
         raise error(f"{url}: the server answered {problem.code} {problem.reason}") from problem
     except (OSError, http.client.HTTPException, ValueError) as problem:
         reason = getattr(problem, "reason", problem)
-        raise ToolError(f"cannot reach {url}: {reason}. Is there a network, or a proxy?") from (
-            problem
-        )
+        text = f"cannot reach {url}: {reason}. Is there a network, or a proxy?"
+        raise ToolError(text) from problem

@@ -82,9 +82,8 @@ def line_of(entry: Entry) -> str:
 def own_settings() -> list[str]:
     """The machine's own, for apt.conf: proxies, certificates, time-outs."""
     dump = trees.run(["apt-config", "dump"]).decode("utf-8", "replace").splitlines()
-    return [
-        line for line in dump if line.startswith("Acquire::") and not line.startswith(_NOT_OURS)
-    ]
+    own = (line for line in dump if line.startswith("Acquire::"))
+    return [line for line in own if not line.startswith(_NOT_OURS)]
 
 
 class PrivateApt:
@@ -128,7 +127,6 @@ class PrivateApt:
         trees.run(["apt-get", "--quiet", "update"], env=self._env)
 
     def newest(self, package: str) -> str | None:
-        """The newest version of ``package`` in the group, or None."""
         policy = trees.run(["apt-cache", "policy", package], env=self._env).decode()
         match = re.search(r"^  Candidate: (\S+)", policy, re.MULTILINE)
         return match[1] if match and match[1] != "(none)" else None
@@ -189,8 +187,7 @@ def offered(
         except ToolError as problem:  # the mirror may not carry this suite: try the next
             failures.append(f"{apt.suites}: {problem}")
             continue
-        version = apt.newest(package)
-        if version is not None:
+        if (version := apt.newest(package)) is not None:
             if not exactly:
                 return apt, version
             if exactly in (own := apt.versions(package)):

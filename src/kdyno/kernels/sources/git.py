@@ -257,9 +257,8 @@ def answer(folder: Path, words: Sequence[str], reads: Sequence[Path] = ()) -> by
     """What ``git WORDS`` prints in ``folder``. UsageError where there is no repository. reads:
     files that it needs besides the repository's own."""
     git = ["git", "-C", str(folder)]
-    inside = confined(
-        [*git, *_PROGRAMS_OFF, *words], reads=[*_parts(folder), *reads], settings=CLEAN
-    )
+    parts = [*_parts(folder), *reads]
+    inside = confined([*git, *_PROGRAMS_OFF, *words], reads=parts, settings=CLEAN)
     with _readable(folder):
         return trees.run(inside, env=CLEAN, called=[*git, *words])
 
@@ -270,9 +269,8 @@ def _readable(folder: Path) -> Iterator[None]:
     try:
         yield
     except ToolError as problem:
-        private = any(
-            part.stat().st_mode & 0o005 != 0o005 for part in _parts(folder) if part.exists()
-        )
+        parts = filter(Path.exists, _parts(folder))
+        private = any(part.stat().st_mode & 0o005 != 0o005 for part in parts)
         if not (sandbox.drops_root() and private):
             raise
         raise ToolError(

@@ -163,8 +163,7 @@ class Request:
 def find(cache: Path, key: str) -> Tree | None:
     """The finished tree ``key``, or None."""
     home = cache / "trees" / key
-    data = read_json(home / "tree.json")
-    if data is None or not (home / "tree").is_dir():
+    if (data := read_json(home / "tree.json")) is None or not (home / "tree").is_dir():
         return None
     return Tree(home / "tree", data["digest"], data["description"], data["version"])
 
