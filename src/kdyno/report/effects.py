@@ -87,16 +87,13 @@ def in_figures(item: OfAny) -> str:
 
 def word_cell(item: OfAny, blocks: bool = True) -> Cell:
     """``blocks``: the signs say as well how many blocks would settle it."""
-    notes, sign = [], ""
-    if item.equivalent_too:
-        notes.append("too little to matter")
-        sign += "≈"
-    if isinstance(item, Effect) and item.inside_noise_floor:
-        notes.append("inside the noise floor")
-        sign += "?"
-    if item.throughput is not None and item.throughput.decides:
-        notes.append("by summed times")
-        sign += "Σ"
+    marks = (
+        ("≈", "too little to matter", item.equivalent_too),
+        ("?", "inside the noise floor", isinstance(item, Effect) and item.inside_noise_floor),
+        ("Σ", "by summed times", item.throughput is not None and item.throughput.decides),
+    )
+    notes = [note for _, note, there in marks if there]
+    sign = "".join(sign for sign, _, there in marks if there)
     if item.verdict == "inconclusive" and item.predicted_blocks:
         notes.append(f"about {item.predicted_blocks} blocks would settle it")
         sign = f"{sign} ({item.predicted_blocks})".strip() if blocks else sign
@@ -111,8 +108,7 @@ def amount(item: OfCase, value: float | None, room: int = 200) -> Cell:
 
 
 def value(item: Effect, room: int = 200) -> Cell:
-    """Baseline × effect, which cannot contradict the effect beside it; a median by itself where
-    there is no effect."""
+    """Baseline × effect, which cannot contradict the effect beside it; without one the median."""
     return amount(item, item.value if item.paired_value is None else item.paired_value, room)
 
 
@@ -148,17 +144,13 @@ def columns(
 
 
 def limit(verdict: Verdict) -> float:
-    """Half the axis of all the verdict's charts, as a distance from the ratio 1: wide enough for
-    all intervals, or four times as far as four in five of them go, where a wild one would squeeze
-    the others to nothing."""
-    reaches = []
-    for item in verdict.effects:
-        ratios = [*(item.ci or item.ci_raw or ()), *([] if item.ratio is None else [item.ratio])]
-        if ratios:
-            reaches.append(max(abs(ratio - 1.0) for ratio in ratios))
+    """Half the axis of a verdict's charts, as a distance from the ratio 1: wide enough for all
+    intervals, or four times as far as four in five go, where a wild one would squeeze the rest."""
+    ratios = ((*(item.ci or item.ci_raw or ()), item.ratio) for item in verdict.effects)
+    every = [[abs(ratio - 1.0) for ratio in own if ratio is not None] for own in ratios]
+    reaches = sorted(map(max, filter(None, every)))
     limit = max(1.5 * verdict.equivalent, 1e-4)
     if reaches:
-        reaches.sort()
         limit = max(limit, min(reaches[-1], 4.0 * reaches[int(0.8 * (len(reaches) - 1))]))
     power = 10.0 ** math.floor(math.log10(limit))
     steps = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)

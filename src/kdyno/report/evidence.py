@@ -140,9 +140,7 @@ def gather(run: Run, verdict: Verdict) -> Evidence:
         )
         boots.append(boot)
         commands.setdefault(boot.variant, record.job.command)
-        if not record.ok:
-            continue
-        for sample in record.samples:
+        for sample in record.samples if record.ok else ():
             if sample.score is None:
                 continue
             load, tasks = sample.extra.get("load"), sample.extra.get("load_tasks")

@@ -63,8 +63,7 @@ def deciding(effect: Row) -> Row:
 
 def cut_short(verdict: Verdict) -> str:
     """A remark where people are not shown all of a verdict's effects; else empty."""
-    table = verdict.factors
-    of_factors = len(table.effects) if table else 0
+    of_factors = len(verdict.factors.effects) if verdict.factors else 0
     most = max(len(verdict.effects), len(verdict.values), len(verdict.groups), of_factors)
     if most <= MOST_SHOWN:
         return ""

@@ -17,8 +17,8 @@ from kdyno.reading.mistakes import among
 from kdyno.report import figures, plain
 from kdyno.report.show import grid, terminal
 from kdyno.report.show.grid import Column, Grid, escaped
-from kdyno.store.boot import Sample
-from kdyno.store.run import Damaged, Run
+from kdyno.store.boot import BootRecord, Sample
+from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.suites import score
 from kdyno.suites.catalogue import Catalogue, Suite
@@ -124,20 +124,18 @@ def passes(sample: Sample, higher_is_better: bool) -> list[float]:
     return [sample.score * speed / middle for speed in speeds]
 
 
-def values_in(run: Run, scoring: str) -> Values:
-    """Those of the boots, the baseline first. Boots that failed do not count."""
+def tables_in(run: Run, scoring: str, catalogue: Catalogue) -> tuple[ScoreTable, ...]:
+    """As ``tables``, for the boots of a run. Those that failed do not count."""
     manifest = run.manifest()
     better = {case.key: case.better == "higher" for case in manifest.cases}
     scores: dict[str, dict[tuple[str, str], list[float]]] = {manifest.baseline: {}}
-    for boot in run.boots():
-        if isinstance(boot, Damaged) or not boot.ok:
-            continue
+    for boot in (each for each in run.boots() if isinstance(each, BootRecord) and each.ok):
         for sample in boot.samples:
             key = (sample.suite, sample.case)
             if sample.score is not None and key in better:
                 own = passes(sample, better[key]) if scoring == "unixbench" else [sample.score]
                 scores.setdefault(boot.variant, {}).setdefault(key, []).extend(own)
-    return {
+    values = {
         variant: {
             key: score.unixbench_mean(of_case, better[key])
             if scoring == "unixbench"
@@ -146,6 +144,7 @@ def values_in(run: Run, scoring: str) -> Values:
         }
         for variant, of_variant in scores.items()
     }
+    return tables(values, catalogue, manifest.baseline)
 
 
 def check_word(scoring: str) -> None:
@@ -164,11 +163,6 @@ def check(scoring: str | None, suites: Iterable[str], catalogue: Catalogue) -> N
         raise UsageError(
             f"--scoring {scoring}: none of this run's suites has an index; {', '.join(having)} have"
         )
-
-
-def tables_in(run: Run, scoring: str, catalogue: Catalogue) -> tuple[ScoreTable, ...]:
-    """As ``tables``, for the boots of a run."""
-    return tables(values_in(run, scoring), catalogue, run.manifest().baseline)
 
 
 def tables(values: Values, catalogue: Catalogue, baseline: str) -> tuple[ScoreTable, ...]:

@@ -273,8 +273,7 @@ class _Answer:
         )
 
     def differing_machines(self) -> list[str]:
-        """Effects that are not the same on all machines, with the machines (of several models of
-        CPU: the models) at both ends."""
+        """Effects that differ by machine, with the machines, or models of CPU, at both ends."""
         spans = []
         for effect in self.verdict.effects:
             if effect.strata is not None and effect.strata.differs:

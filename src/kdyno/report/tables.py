@@ -20,7 +20,6 @@ from kdyno.store.verdict import (
     FactorEffect,
     FactorTable,
     FunctionCounts,
-    GroupEffect,
     StratumEffect,
     Verdict,
 )
@@ -66,14 +65,10 @@ def values(verdict: Verdict) -> Grid | None:
 
 def groups(verdict: Verdict) -> Grid | None:
     """Effects on groups of a suite's cases, such as XBench's CPU, memory and total."""
-
-    def name(group: GroupEffect) -> str:
-        return f"{plain.name(group.suite)}/{plain.name(group.group)}"
-
     several = len({group.variant for group in verdict.groups}) > 1
     columns = [
         *([Column("variant", lambda group: plain.name(group.variant))] if several else []),
-        Column("group", name, "name"),
+        Column("group", lambda of: f"{plain.name(of.suite)}/{plain.name(of.group)}", "name"),
         *effects.columns(verdict, verdict.groups, "effect interval verdict blocks"),
     ]
     rows = [deciding(group) for group in verdict.groups]
@@ -110,8 +105,7 @@ def apart(verdict: Verdict) -> Grid | None:
 
 
 def functions(verdict: Verdict) -> Grid | None:
-    """Which functions counted differences are in, and by how many instructions; of effects that
-    differ."""
+    """The functions that counted differences are in, in instructions; of effects that differ."""
     rows = [
         (effect, counts)
         for effect in verdict.effects

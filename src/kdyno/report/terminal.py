@@ -188,8 +188,7 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
 
 
 def rejudged(first: Verdict | None, now: Verdict, manifest: Manifest) -> list[str]:
-    """A run's newest verdict beside its first one: one line for each, then the effects whose word
-    changed."""
+    """A run's newest verdict beside its first, a line each; then effects whose word changed."""
 
     def scope(verdict: Verdict) -> str:
         band = figures.tolerance(verdict.equivalent)

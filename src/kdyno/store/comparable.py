@@ -21,10 +21,9 @@ def label_of(run: Run, manifest: Manifest, name: str) -> str:
     """The kernel's release on the host, else the variant's name."""
     if manifest.machine.built:
         return name
-    try:
+    release = None
+    with suppress(ToolError):
         release = run.image(name).get("release")
-    except ToolError:
-        release = None
     return str(release or manifest.host.get("host_kernel") or name)
 
 
@@ -50,9 +49,7 @@ def join(runs: Sequence[Run], folder: Path) -> RunWriter:
         index = block = 0
         for run, machine in zip(runs, names, strict=True):
             places: dict[int, int] = {}
-            for boot in run.boots():
-                if not isinstance(boot, BootRecord):
-                    continue
+            for boot in (each for each in run.boots() if isinstance(each, BootRecord)):
                 place = places.setdefault(boot.block, block + len(places))
                 moved = boot.moved(index=index, block=place, machine=machine)
                 writer.add_boots([(moved, run.console(boot))])

@@ -89,8 +89,7 @@ def to_json(counted: Counted) -> bytes:
     """Whole numbers, of all operations of a part. ToolError for what could not be read again."""
     try:
         cases = tuple(map(_case, counted.cases))
-        about = {"variant": counted.variant, "image": counted.image, "emulator": counted.emulator}
-        record = _Counted(schema=1, **about, cases=cases)
+        record = _Counted(schema=1, **(vars(counted) | {"cases": cases}))
     except ValidationError as error:
         why = f"{counted.variant}: the counts make no sense: {first_mistake(error)}"
         raise ToolError(why) from None
@@ -129,8 +128,7 @@ def from_json(data: bytes, path: Path) -> Counted:
         if any(at >= len(names) for chain in case.chains for at in chain.frames):
             raise ToolError(f"{path}: damaged: a chain of calls names a function that is not there")
         each = case.operations
-        counts = zip(names, (function.count for function in case.functions), strict=True)
-        functions = {name: count / each for name, count in counts if count}
+        functions = {(of.where, of.function): of.count / each for of in case.functions if of.count}
         chains = {
             tuple(names[at] for at in chain.frames): chain.count / each for chain in case.chains
         }

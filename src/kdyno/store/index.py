@@ -35,8 +35,7 @@ class _Odd(Exception):
 
 
 def entries(runs: Path, wanted: Wanted | None = None) -> tuple[tuple[Run, Facts], ...]:
-    """All runs of a folder, or those wanted, oldest first. A running one whose writer is gone is
-    interrupted."""
+    """All runs of a folder, or those wanted, oldest first; interrupted where a writer is gone."""
     listed = list_runs(runs)
     if not listed:
         return ()
@@ -75,9 +74,8 @@ def resolve(text: str, runs: Path) -> Path:
     names = {run.name: run.path for run in list_runs(runs)}
     if text in names:
         return names[text]
-    matches = [name for name in names if name.startswith(text) or name.endswith(text)]
-    if not matches:
-        matches = [name for name in names if text in name]
+    ends = [name for name in names if name.startswith(text) or name.endswith(text)]
+    matches = ends or [name for name in names if text in name]
     if len(matches) == 1:
         return names[matches[0]]
     if matches:

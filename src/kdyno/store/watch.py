@@ -3,8 +3,7 @@
 
 Each watch is one file in a folder of its own among the runs, ``watch-NAME/watch.json``, whole after
 each step of a visit: a visit that was interrupted goes on where it was. An acknowledgement is a
-file of its own until the next save, so that it neither waits for a visit nor is lost in one.
-"""
+file of its own until the next save, so that it neither waits for a visit nor is lost in one."""
 
 from __future__ import annotations
 

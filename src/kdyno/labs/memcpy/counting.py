@@ -69,8 +69,7 @@ def counting_experiment(experiment: Experiment) -> Experiment:
     """Only the baseline, counting its copies.
 
     Its memory routine goes: who copies what does not depend on how it is copied, and the counts
-    are taken where the routine would be. UsageError for machines and kernels in which copies cannot
-    be counted."""
+    are taken where it would be. UsageError for machines and kernels that cannot count copies."""
     if why_not := KINDS[experiment.machine.kind].can.change:
         raise UsageError(
             f'{experiment.name}: {why_not}; copies are counted in a kernel of kind = "uml"'

@@ -3,9 +3,8 @@
 
 A load is one cell of that grid. In mode ``fixed`` one size is copied again and again, between the
 same two places in L1 and between random places beyond; in ``random`` sizes and offsets are random;
-``distribution`` replays what a kernel copied. A pool is an array of copies, longer
-than what one repetition uses: each repetition starts elsewhere in it, so that no branch predictor
-learns the order by heart."""
+``distribution`` replays what a kernel copied. A pool is an array of copies, longer than what one
+repetition uses: each starts elsewhere in it, so that no branch predictor learns it by heart."""
 
 from __future__ import annotations
 
@@ -226,8 +225,7 @@ class Caches:
     def region(self, level: str) -> int:
         """Bytes of target and of source, each, for copies that come from ``level``.
 
-        Both together fill half of L2, at most a quarter of L3 (which others share), and four
-        times L3 for memory."""
+        Both together fill half of L2, at most a quarter of the shared L3, 4 × L3 for memory."""
         if level == "L1":
             return NEAR_BYTES
         if level == "L2":

@@ -3,8 +3,7 @@
 
 Every ratio is a time divided by another, so below 1 is faster, and comes from the blocks: each
 block gives one ratio, and their Hodges-Lehmann centre and signed-rank interval are shown
-(stats/effect.py). "The rival" of a load is whichever of memcpy_orig and rep movsb is faster there
-by its median."""
+(stats/effect.py). "The rival" of a load: memcpy_orig or rep movsb, the faster by its median."""
 
 from __future__ import annotations
 
@@ -165,8 +164,7 @@ class Best:
     ratio: PairedEffect | None
     """Time ÷ time of the rival, the geometric mean over the band's loads."""
     others: tuple[str, ...]
-    """Those whose time cannot be distinguished from the best one's: the interval of the ratio
-    holds 1. The fastest first."""
+    """Not distinguishable from the best one: the ratio's interval holds 1. The fastest first."""
 
 
 def best(bench: Bench, loads: Sequence[Load], least: int, most: int) -> Best | None:
@@ -248,8 +246,7 @@ class Goal:
 
 
 def goals(bench: Bench, name: str | None = None) -> list[Goal]:
-    """The figures for ``name``, by default the steadiest routine; those that the bench has nothing
-    for are left out."""
+    """The figures for ``name``, by default the steadiest routine, as far as the bench has them."""
     near = [load for load in bench.loads if load.level == "L1" and load.mode != "distribution"]
     chosen = worst(bench, name, near) if name else steadiest(bench, near)
     if chosen is None:

@@ -55,7 +55,7 @@ THRESHOLDS = (512, 1024, 2048, 4096, 8192, 12288, 16384, 24576, 32768, 49152, 1 
 NON_TEMPORAL_FROM = 1 << 18
 """Below that size the caller wants what was copied in a cache."""
 _SHORTEST = (("", 0), ("mask", 32), ("mask", 64), ("bytes", 16), ("bytes", 32), ("bytes", 64))
-_FAR = (("L3", 1 << 18), ("memory", 1 << 20))
+_FAR = [fixed("L3", 1 << 18, "aligned"), fixed("memory", 1 << 20, "aligned")]
 """Where stores past the caches could pay, and where they should not: what was copied is wanted."""
 
 
@@ -77,7 +77,7 @@ class Stage:
         alignments = ("aligned",) if self.name == "short" else ("aligned", "both")
         loads = [fixed("L1", size, at) for at in alignments for size in self.sizes]
         loads += [ranged("L1", *each) for each in self.ranges]
-        return loads + (_far_loads() if self.name == "long" else [])
+        return loads + (_FAR if self.name == "long" else [])
 
 
 SHORT = Stage(
@@ -102,10 +102,6 @@ LONG = Stage(
     ((256, 4096), (1, MOST)),
 )
 STAGES = (SHORT, MIDDLE, LONG)
-
-
-def _far_loads() -> list[Load]:
-    return [fixed(level, size, "aligned") for level, size in _FAR]
 
 
 def shortest() -> list[Shape]:
@@ -135,8 +131,7 @@ def middles(kept: Sequence[Shape]) -> list[Shape]:
 
 
 def longest(kept: Sequence[Shape], largest: int) -> list[Shape]:
-    """What was kept with rep movsb or stores past the caches from every threshold on, for copies
-    of up to ``largest`` bytes."""
+    """What was kept with rep movsb or stores past the caches from each threshold to ``largest``."""
     return possible(
         {**vars(shape), "large": large, "large_from": above}
         for shape in kept
@@ -161,8 +156,7 @@ def possible(parameters: Iterable[Mapping[str, Any]]) -> list[Shape]:
 
 @dataclass(frozen=True)
 class Choice:
-    """The outcome, of so many shapes that were tried. ``finalists``: the best first, with scores by
-    block of the final."""
+    """Of ``tried`` shapes. ``finalists``: the best first, with scores by block of the final."""
 
     best: str
     finalists: Mapping[str, tuple[float, ...]]
@@ -201,7 +195,7 @@ def choose(
     kept = list(dict.fromkeys((*kept, *firsts)))
     tell(f"the final: {', '.join(kept)}")
     rest_s = seconds * (1.0 - sum(stage.share for stage in STAGES))
-    final = trial([*judged().loads, *_far_loads()], [*kept, *beside], rest_s)
+    final = trial([*judged().loads, *_FAR], [*kept, *beside], rest_s)
     timed = [name for name in kept if final.get(name)]
     if not timed:
         raise ToolError("no shape could be timed to the end")
@@ -221,9 +215,8 @@ def halving(stage: Stage, names: Sequence[str], trial: Trial, seconds: float) ->
     for number in range(1, rounds + 1):
         scores = trial(stage.loads, left, seconds / rounds) if left else {}
         medians = {name: median(scores[name]) for name in left if scores.get(name)}
-        half = max(FINALISTS, (len(medians) + 1) // 2)
-        left = sorted(medians, key=lambda name: medians[name])
-        left = left[: half if number < rounds else FINALISTS]
+        most = max(FINALISTS, (len(medians) + 1) // 2) if number < rounds else FINALISTS
+        left = sorted(medians, key=medians.__getitem__)[:most]
     if not left:
         raise ToolError(f"no shape of stage {stage.name!r} could be timed")
     return left
@@ -235,8 +228,7 @@ class Refused(ToolError):
 
 @dataclass
 class Workshop:
-    """Routines made of shapes, in ``folder``, the contenders that they become, and their times
-    with the loads of ``plan``."""
+    """Routines made of shapes, in ``folder``, their contenders, and times with ``plan``'s loads."""
 
     folder: Path
     cache_root: Path
@@ -486,10 +478,9 @@ def row_text(row: str, cpu: Cpu, routines: Mapping[str, str], bench: Bench) -> s
         f'bench = "{row}"',
     ]
     figures = [figures_of(bench, name) for name in bench.ranked("routine")]
+    keys = ("routine", "worst", "worst_at", "ceiling", "glibc", "rivals")
     for each in sorted(figures, key=lambda each: each.worst)[:_MOST_SEEN]:
-        lines.append("[[row.seen]]")
-        for key in ("routine", "worst", "worst_at", "ceiling", "glibc", "rivals"):
-            lines.append(f"{key} = {json.dumps(getattr(each, key))}")
+        lines += ["[[row.seen]]", *(f"{key} = {json.dumps(getattr(each, key))}" for key in keys)]
     return "\n".join(lines) + "\n"
 
 

@@ -138,13 +138,9 @@ def generate(shape: Shape, name: str | None = None) -> str:
     parameters = [shape.function, shape.registers, str(shape.loop_bytes), shape.tail]
     if shape.short:
         parameters += [f"short={shape.short}", f"up_to={shape.short_to}"]
-    for key, value in (
-        ("small", shape.small_bytes),
-        ("stores", shape.stores),
-        ("large", shape.large),
-        ("from", shape.large_from),
-    ):
-        parameters.append(f"{key}={value}" if value else "")
+    more: dict[str, int | str] = {"small": shape.small_bytes, "stores": shape.stores}
+    more |= {"large": shape.large, "from": shape.large_from}
+    parameters += [f"{key}={value}" for key, value in more.items() if value]
     lines = (
         "/* SPDX-License-Identifier: GPL-2.0-only */",
         "/*",

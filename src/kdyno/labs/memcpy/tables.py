@@ -210,8 +210,7 @@ def copies(
     *,
     ascii_only: bool = False,
 ) -> Iterator[Part]:
-    """Who copies: the ``top`` sites with most calls, the rest in one line; in which sizes, as bars;
-    and how aligned."""
+    """The ``top`` sites with most calls, the rest in one line; sizes, as bars; how aligned."""
     calls, volume_bytes = distribution.calls, distribution.bytes
     source = plain.sentence(distribution.source)
     yield from [f"{source}: {figures.amount(calls)} copies, {volume(volume_bytes)}", *notes, ""]

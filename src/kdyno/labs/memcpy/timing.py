@@ -306,8 +306,6 @@ class Task:
 
 @dataclass
 class Timed:
-    """What one run of all tasks gave."""
-
     times: dict[str, float] = field(default_factory=dict)
     """Line → ns per call."""
     answers: dict[str, tuple[float, ...]] = field(default_factory=dict)

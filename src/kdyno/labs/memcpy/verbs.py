@@ -260,15 +260,10 @@ def histogram(
     if output is not None:
         write(by_line(copying.to_json(distribution)), output)
     if json is not None:
-        value = copying.to_json(distribution) | {
-            "cases": list(counts.cases),
-            "failed": list(counts.failed),
-            "lost": counts.lost,
-            "oversize": counts.oversize,
-            "calls": distribution.calls,
-            "bytes": distribution.bytes,
-        }
-        write_json(value, json)
+        keys = ("cases", "failed", "lost", "oversize")
+        value = copying.to_json(distribution) | {key: getattr(counts, key) for key in keys}
+        sums = {"calls": distribution.calls, "bytes": distribution.bytes}
+        write_json(value | sums, json)
     if "-" not in (json, output):
         notes = counting.notes(counts)
         terminal.show(

@@ -62,8 +62,7 @@ def annotated(
 ) -> list[Annotated]:
     """Of each case in which the function was executed, and each variant.
 
-    UsageError where no kernel has such a function; ToolError where a kernel is not what was
-    counted."""
+    UsageError where no kernel has such a function; ToolError where one is not what was counted."""
     checked = check(experiment, options.cache, options.listener.fetching)
     for counted in counts:
         digest = checked.digests.get(counted.variant)
@@ -146,7 +145,6 @@ def _beside(
 
 
 def parts(functions: Sequence[Annotated]) -> Iterator[Part]:
-    """A table for each case and variant: counts, differences, code."""
     for listing in functions:
         before, after = listing.before, listing.after
         where = compared(before, after)
@@ -181,7 +179,6 @@ _ALONE = (_COLUMNS[0], replace(_COLUMNS[1], head="times"), _COLUMNS[4])
 
 
 def as_json(functions: Sequence[Annotated]) -> dict[str, Any]:
-    """For programs: every instruction of the function in both kernels."""
     return {
         "schema": 1,
         "annotated": [

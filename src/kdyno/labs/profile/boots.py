@@ -36,22 +36,12 @@ from kdyno.machines.cpus import measuring
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Machine, Plan, run_to_end
 from kdyno.machines.process import Outcome
+from kdyno.measure import turns
 from kdyno.measure.bench import Bench, info, plan_of
 from kdyno.measure.boot import calibrated, fixed_jobs, key_of
 from kdyno.measure.builder import check
 from kdyno.measure.execution import Options, manifest_of, session
 from kdyno.measure.loop import block_order, choose, draw_of, whole_cases
-from kdyno.measure.turns import (
-    LONGEST_S,
-    TURN_S,
-    Member,
-    Size,
-    begin_case,
-    frozen_turns,
-    orders,
-    together,
-    turns,
-)
 from kdyno.paths import data_root
 from kdyno.store.manifest import Manifest
 from kdyno.store.run import Note, Run, RunWriter, create_run, file_name
@@ -308,32 +298,34 @@ def in_turns(
     All plans have the same cases, each with its number of operations. A case that takes no turns
     (``why_whole`` says why) is done whole, one guest after the other."""
 
-    def work(members: Sequence[Member]) -> None:
+    def work(members: Sequence[turns.Member]) -> None:
         for index, job in enumerate(plans[0].job.cases):
             _case(members, index, job, f"{seed}:{job.suite}/{job.case}", key_of(job) in why_whole)
 
-    _, outcomes = together(machine, plans, work)
+    _, outcomes = turns.together(machine, plans, work)
     return {plan.variant: outcome for plan, outcome in zip(plans, outcomes, strict=True)}
 
 
-def _case(members: Sequence[Member], index: int, job: CaseJob, seed: str, whole: bool) -> None:
-    alive = begin_case(members, index, job, seed, whole=whole)
+def _case(
+    members: Sequence[turns.Member], index: int, job: CaseJob, seed: str, whole: bool
+) -> None:
+    alive = turns.begin_case(members, index, job, seed, whole=whole)
     if not alive:
         return
     by_name = {member.name: member for member in alive}
     # One operation first, then as many as a turn's time holds at the speed of the last round.
     left, operations, each_s = job.operations or 1, 0, 0.0
-    for order in orders(f"{seed}:turns", sorted(by_name)):
+    for order in turns.orders(f"{seed}:turns", sorted(by_name)):
         # What was timed at first may have been an interruption, or a clock's tick.
-        wanted = int(TURN_S / each_s) if each_s else 1
+        wanted = int(turns.TURN_S / each_s) if each_s else 1
         operations = max(1, min(left, wanted, 10 * operations or 1))
         left -= operations
         present = [by_name[name] for name in order if by_name[name].ready]
         # How long the first one takes is not known; where there are few, they are long.
-        long = each_s * operations > LONGEST_S
+        long = each_s * operations > turns.LONGEST_S
         frozen = long if each_s else (job.operations or 1) <= _FEW
-        size = Size(operations, 0.0, job.timeout_s)
-        took = frozen_turns(present, size) if frozen else turns(present, size)
+        size = turns.Size(operations, 0.0, job.timeout_s)
+        took = turns.frozen_turns(present, size) if frozen else turns.turns(present, size)
         if not took or not left:
             break
         each_s = min(took.values()) / 1e9 / operations
@@ -448,9 +440,8 @@ def _added(
     functions: tuple[FunctionTime, ...],
     stacks: tuple[Stack, ...],
 ) -> Profile:
-    """The profile with one more boot. Of very many functions the smallest are kept as one; stacks
-    are means over the boots, of very many the smallest are dropped. ToolError for more seconds
-    than a boot can have."""
+    """With one more boot. Of very many functions the smallest become one; stacks are means over
+    boots, the smallest of very many dropped. ToolError for more seconds than a boot can have."""
     total_s = sum(function.seconds for function in functions)
     if total_s > _BOOT_MOST_S:
         raise ToolError(f"the profile says {total_s:.3g} s of CPU for one boot: it is not believed")

@@ -346,18 +346,14 @@ _ALONE = (*_COLUMNS[:2], replace(_COLUMNS[2], head="instructions"))
 
 
 def as_json(kernels: Sequence[Counted]) -> dict[str, Any]:
-    """For programs: every function and chain of calls of every case in every kernel."""
+    keys = ("suite", "case", "variant", "operations", "total")
     return {
         "schema": 1,
         "baseline": kernels[0].variant,
         "method": METHOD,
         "counts": [
             {
-                "suite": case.suite,
-                "case": case.case,
-                "variant": case.variant,
-                "operations": case.operations,
-                "total": case.total,
+                **{key: getattr(case, key) for key in keys},
                 "functions": [
                     {"where": where, "function": name, "instructions": value}
                     for (where, name), value in Counter(case.functions).most_common()
@@ -374,8 +370,7 @@ def as_json(kernels: Sequence[Counted]) -> dict[str, Any]:
 
 
 def folded(kernels: Sequence[Counted]) -> str:
-    """``kernel;case;frame;frame count`` a line, for flame graphs: thousandths of an instruction of
-    one operation."""
+    """``kernel;case;frame;frame count`` a line: thousandths of an instruction of one operation."""
     return fold(
         ((counted.variant, f"{case.suite}/{case.case}", *(name for _, name in chain)), 1000 * value)
         for counted in kernels

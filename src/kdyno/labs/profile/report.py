@@ -10,17 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kdyno.errors import KdynoError, UsageError
+from kdyno.labs.profile import tables
 from kdyno.labs.profile.record import OUTSIDE, WHERES, Profile, Stack, stored_profiles
-from kdyno.labs.profile.tables import (
-    FUNCTIONS,
-    Difference,
-    change_grid,
-    differences,
-    headline,
-    notes,
-    rows,
-    unexplained,
-)
 from kdyno.report import plain
 from kdyno.report.evidence import Evidence
 from kdyno.report.show.grid import Column, Grid
@@ -44,7 +35,7 @@ def section(evidence: Evidence) -> Html | None:
         profiles = {
             key: profile for key, profile in stored_profiles(evidence.run).items() if profile.boots
         }
-        changes = differences(profiles, evidence.verdict.baseline)
+        changes = tables.differences(profiles, evidence.verdict.baseline)
     except KdynoError as problem:
         return element("<p>The profile cannot be shown: {}</p>", plain.sentence(str(problem)))
     if not profiles:
@@ -52,17 +43,17 @@ def section(evidence: Evidence) -> Html | None:
     trees = {
         plain.name(key): flame_data(profile) for key, profile in profiles.items() if profile.stacks
     }
-    items = [row for profile in profiles.values() for row in rows(profile)[:_ROWS_MOST]]
-    columns = [Column("kernel", lambda row: row.variant, "name"), *FUNCTIONS]
+    items = [row for profile in profiles.values() for row in tables.rows(profile)[:_ROWS_MOST]]
+    columns = [Column("kernel", lambda row: row.variant, "name"), *tables.FUNCTIONS]
     facets = ("kernel", "where")
     template = Path(__file__).with_name("section.html").read_text(encoding="utf-8")
     content = ENVIRONMENT.from_string(template).render(
-        headlines=_list(map(headline, profiles.values())),
-        changes=[(each, _largest(each), unexplained(each)) for each in changes],
+        headlines=_list(map(tables.headline, profiles.values())),
+        changes=[(of, tables.change_grid(of, _CHANGES), tables.unexplained(of)) for of in changes],
         functions=Grid(columns, items, "Seconds per function", id="profile-table", facets=facets),
         kernels=list(trees),
         trees=data(trees, "flame-data"),
-        remarks=_list(notes(profiles)),
+        remarks=_list(tables.notes(profiles)),
     )
     return Html(content)
 
@@ -70,11 +61,6 @@ def section(evidence: Evidence) -> Html | None:
 def _list(lines: Iterable[str]) -> Html | None:
     items = Html().join(element("<li>{}</li>", line) for line in lines)
     return element("<ul>{}</ul>", items) if items else None
-
-
-def _largest(difference: Difference) -> Grid:
-    title = f"Seconds of {plain.short(difference.variant)} minus the baseline's"
-    return change_grid(difference, _CHANGES, title)
 
 
 NAME = "folded"

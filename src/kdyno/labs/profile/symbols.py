@@ -74,8 +74,7 @@ class Symbols:
 
 
 def symbols_of(program: Path) -> Symbols:
-    """The functions of an ELF file, or of a System.map; ToolError where nm is missing or finds
-    none."""
+    """The functions of an ELF file or a System.map; ToolError where nm is missing or finds none."""
     if program.name == SYMBOLS:
         return parse(program.read_text("utf-8", "replace").splitlines())
     nm = require("nm", "to name functions in profiles (apt-get install binutils)")

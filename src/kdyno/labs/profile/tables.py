@@ -15,8 +15,6 @@ from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import Part
 from kdyno.stats.effect import Estimate, difference_of, mean_of, relative
 
-TOP = 15
-
 
 @dataclass(frozen=True)
 class FunctionMean:
@@ -146,8 +144,7 @@ def limits(estimate: Estimate, signed: bool = False) -> str:
     return f"{seconds(estimate.ci[0], signed)} … {seconds(estimate.ci[1], signed)}"
 
 
-def parts(profiles: Mapping[str, Profile], baseline: str, top: int = TOP) -> Iterator[Part]:
-    """Every profile, then every variant against the baseline."""
+def parts(profiles: Mapping[str, Profile], baseline: str, top: int = 15) -> Iterator[Part]:
     for profile in profiles.values():
         items = list(rows(profile))
         if rest := items[top:]:
@@ -184,15 +181,12 @@ def differences(profiles: Mapping[str, Profile], baseline: str) -> list[Differen
 
 
 def as_json(profiles: Mapping[str, Profile], baseline: str) -> dict[str, Any]:
-    """Tables and differences, for programs."""
     return {
         "schema": 1,
         "baseline": baseline,
         "profiles": [
             {
-                "variant": profile.variant,
-                "method": profile.method,
-                "event": profile.event,
+                **{key: getattr(profile, key) for key in ("variant", "method", "event")},
                 "boots": len(profile.boots),
                 "operations": dict(profile.operations),
                 "seconds": _json(total(profile)),
@@ -246,13 +240,14 @@ FUNCTIONS = (
 )
 
 
-def change_grid(difference: Difference, top: int, title: str = "") -> Grid:
+def change_grid(difference: Difference, top: int) -> Grid:
     """The largest changes, their sums by kind of code, and what was measured."""
     items = [(WHERES[change.where], change.function, change) for change in difference.changes[:top]]
     items += [(WHERES[change.where], "all functions", change) for change in difference.by_where]
     items.append(("", "sum of the profile", difference.sampled))
     if difference.measured is not None:
         items.append(("", "CPU time, measured", difference.measured))
+    title = f"Seconds of {plain.short(difference.variant)} minus the baseline's"
     return Grid(_CHANGES, items, title)
 
 

@@ -357,7 +357,6 @@ def _grid(table: Table) -> Grid:
 
 
 def as_json(article: Article, verdict: Verdict | None = None) -> dict[str, Any]:
-    """Ratios and checks, and today's effects beside them, for programs."""
     value: dict[str, Any] = {
         "name": article.name,
         "title": article.title,
@@ -379,9 +378,7 @@ def as_json(article: Article, verdict: Verdict | None = None) -> dict[str, Any]:
                 "what": pair.what,
                 "table": pair.table,
                 "published_ratio": pair.published,
-                "ratio": pair.today.ratio,
-                "ci": pair.today.ci,
-                "verdict": pair.today.verdict,
+                **{key: getattr(pair.today, key) for key in ("ratio", "ci", "verdict")},
             }
             for pair in beside(article, verdict)
         ]
@@ -390,8 +387,6 @@ def as_json(article: Article, verdict: Verdict | None = None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Beside:
-    """A published ratio and today's effect."""
-
     what: str
     published: float
     table: str

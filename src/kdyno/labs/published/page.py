@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One page for all published experiments: every claim, its own figures, today's answer; and the
-verb that makes it."""
+"""One page for all published experiments: claims, own figures, today's answers; and its verb."""
 
 from __future__ import annotations
 
@@ -138,7 +137,7 @@ def page(
     environment.filters |= {
         "md": escaped,
         "capital": _capital,
-        "anchor": _anchor,
+        "anchor": lambda heading: re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-"),
         "figures": _figures,
     }
     used = [one.source for each in every for one in each.answers]
@@ -209,14 +208,8 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _anchor(heading: str) -> str:
-    """What a heading is linked by."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
-
-
 def _figures(rows: Sequence[Row]) -> str:
-    """A row for each figure, a column for each comparison; the other way round where that is
-    narrower."""
+    """A row for each figure, a column for each comparison; the other way round where narrower."""
 
     def cell(row: Row) -> str:
         interval = "exact" if row.exact else ""
@@ -297,8 +290,7 @@ def _times(table: Table) -> Rows:
 
 
 def _times_today(verdict: Verdict | None, suite: str) -> dict[str, Rows]:
-    """suite/case → its times by jobs, of cases with a number of jobs; the baseline's with one job
-    is 1."""
+    """suite/case → its times by jobs, of cases with a number of them; the baseline's with 1: 1."""
     if verdict is None:
         return {}
     times: dict[str, dict[tuple[str, int], float]] = {}

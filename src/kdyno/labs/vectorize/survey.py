@@ -11,7 +11,7 @@ import io
 import json
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -65,8 +65,7 @@ _FLAG = re.compile(r"-[A-Za-z0-9_=+,./:-]*")
 
 
 def flag_set(text: str) -> tuple[str, str]:
-    """(name, flags) of ``avx2``, or of ``NAME=FLAGS`` for other flags. UsageError lists what is
-    allowed."""
+    """(name, flags) of ``avx2``, or of ``NAME=FLAGS``. UsageError lists what is allowed."""
     name, equals, cflags = text.partition("=")
     if not equals and text in KNOWN:
         return text, KNOWN[text]
@@ -156,10 +155,7 @@ class Side:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "flags": self.flags,
-            "cflags": self.cflags,
-            "image": self.image,
-            "seconds": self.seconds,
+            **{key: vars(self)[key] for key in ("flags", "cflags", "image", "seconds")},
             "vectorized": {
                 "places": len(self.places),
                 "loops": len(self.vectors),
@@ -367,11 +363,10 @@ def join(loops: Sequence[Loop], profile: Profile) -> Hot:
     by_function: dict[str, list[Loop]] = {}
     for loop in loops:
         by_function.setdefault(stem(loop.function), []).append(loop)
-    spent: dict[str, float] = {}
+    spent: defaultdict[str, float] = defaultdict(float)
     for where, function in profile.names:
         if where == "kernel":
-            mean_s = profile.mean_s(where, function)
-            spent[stem(function)] = spent.get(stem(function), 0.0) + mean_s
+            spent[stem(function)] += profile.mean_s(where, function)
     total_s = sum(spent.values())
     shares = dict.fromkeys(("missed", "vectorized", "none"), 0.0)
     functions = []

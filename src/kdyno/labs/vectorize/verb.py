@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno lab vectorize: the verb, and a survey as tables, one set of them for the terminal and the
-page."""
+"""kdyno lab vectorize: the verb, and a survey as tables, the same on terminal and page."""
 
 from __future__ import annotations
 

@@ -63,8 +63,7 @@ def _ratio(effect: Effect) -> float:
 
 
 def _effects_chart(verdict: Verdict, group: Group, width_px: int) -> Spec:
-    """A panel for each suite, below each other, with the axis below the last; on the right the
-    effects in figures."""
+    """A panel for each suite, the axis below the last; on the right the effects in figures."""
     labels = [f"{plain.short(effect.case)} ↓ *" for effect in group.effects]
     label_px = label_width(labels, width_px * 3 // 10)
     half = 100.0 * columns.limit(verdict)

@@ -51,10 +51,7 @@ _ROOT = re.compile(r"<svg[^>]*?width=\"([\d.]+)\" height=\"([\d.]+)\"[^>]*>")
 Spec = dict[str, Any]
 """A Vega-Lite specification: a panel, or several panels below each other."""
 
-
-@cache
-def _file(path: Path) -> Any:
-    return values_in(path)
+_file = cache(values_in)
 
 
 def filled(template: str | Path | Spec, **values: Any) -> Spec:
@@ -130,5 +127,4 @@ def png(svg: str) -> bytes:
     """A picture of an SVG that stands alone, two pixels for one."""
     import vl_convert
 
-    data: bytes = vl_convert.svg_to_png(svg, scale=2.0)
-    return data
+    return bytes(vl_convert.svg_to_png(svg, scale=2.0))

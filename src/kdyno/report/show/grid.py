@@ -106,8 +106,7 @@ def of_rows(
     note: str = "",
     id: str = "",
 ) -> Grid:
-    """A grid of rows that are values by column. Without ``kinds``, columns of figures only are
-    numbers and the others text."""
+    """Of rows that are values by column. ``kinds``: else number where all are figures, and text."""
     kinds = kinds or [_kind([row[at] for row in rows]) for at in range(len(heads))]
     columns = [
         Column(head, itemgetter(at), kind, absent=absent)

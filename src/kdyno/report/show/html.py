@@ -57,17 +57,13 @@ def data(value: Any, id_: str) -> Html:
     return element('<script type="application/json" id="{}">{}</script>', id_, text)
 
 
-def _clean(text: str) -> str:
-    """Without lone surrogates, which no HTML file can hold, without control characters, and without
-    what changes the writing direction, also where the caller has not removed it."""
-    return _UNSAFE.sub("\ufffd", text.encode("utf-8", "replace").decode())
-
-
 def _output(value: Any) -> Any:
-    """What a template prints, before it is escaped."""
-    if value is None:
-        return ""
-    return value if isinstance(value, Html) else _clean(str(value))
+    """What a template prints, before it is escaped: without lone surrogates, which no HTML file can
+    hold, control characters, and what changes the writing direction, if the caller left any."""
+    if isinstance(value, Html):
+        return value
+    text = "" if value is None else str(value)
+    return _UNSAFE.sub("\ufffd", text.encode("utf-8", "replace").decode())
 
 
 def macros(template: str) -> Any:
@@ -91,8 +87,7 @@ def table(grid: Grid) -> Html:
             choices[head][text] = None
         rows.append((list(zip(grid.columns, cells, strict=True)), texts))
     several = {head: list(values) for head, values in choices.items() if len(values) > 1}
-    content: Html = macros("parts.html").table(grid, grid.columns, rows, several)
-    return content
+    return Html(macros("parts.html").table(grid, grid.columns, rows, several))
 
 
 TEMPLATES = Path(__file__).parent.parent / "templates"

@@ -99,9 +99,8 @@ def build_site(
         stamps = {run.name: joined(options, run_stamp(run), run.state("running")) for run in there}
         empty: list[str] = []  # folders of runs that were copied in part, or emptied
         with suppress(KdynoError), Folder.open(runs) as parent:
-            for name in filter(_LOOKS_LIKE_A_RUN.match, parent.folders()):
-                if not (runs / name / MANIFEST).is_file():
-                    empty.append(name)
+            likely = filter(_LOOKS_LIKE_A_RUN.match, parent.folders())
+            empty = [name for name in likely if not (runs / name / MANIFEST).is_file()]
         of_run = _current(out, there, stamps)
         todo = [run for run in there if run.name not in of_run]
         watches: list[store.Watch] = []
@@ -127,8 +126,7 @@ def build_site(
 
 @dataclass(eq=False)
 class SharedSite:
-    """Of a shared store. ``out`` is the folder of its pages, ``cache`` where fetched runs lie
-    meanwhile."""
+    """Of a shared store. ``out``: folder of its pages; ``cache``: where fetched runs lie."""
 
     shared: Shared
     out: Path
@@ -206,11 +204,9 @@ def _current(out: Path, runs: Sequence[Run], stamps: Mapping[str, str]) -> dict[
     for run in runs:
         page = page_name(run.name)
         last = _kept(out, page)
-        if last.stamp != stamps[run.name] or last.summary is None:
-            continue
-        if last.summary.has_report and not _report(out, page).is_file():
-            continue
-        summaries[run.name] = last.summary
+        same = last.stamp == stamps[run.name]
+        if same and last.summary and (not last.summary.has_report or _report(out, page).is_file()):
+            summaries[run.name] = last.summary
     return summaries
 
 

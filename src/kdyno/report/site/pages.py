@@ -12,8 +12,6 @@ from kdyno.report.show.grid import Cell, Column, Grid, Value
 from kdyno.report.show.html import data, macros, table
 from kdyno.report.site.summary import Summary
 
-PAGES = {"index.html": "Runs", "history.html": "History"}
-
 
 def shell(
     template: str,
@@ -29,8 +27,7 @@ def shell(
     """A whole page of a site: a template on top of site.html.
 
     here: its file, for the links to the others. up: ``../`` in a folder. values: JSON for the
-    page's scripts. live: it asks its server now and then whether there is news; all others ask
-    nobody for anything."""
+    page's scripts. live: it asks its server for news now and then; all others ask for nothing."""
     return document(
         template,
         title=f"{title} · kdyno",
@@ -40,7 +37,7 @@ def shell(
         styles=("site.css",),
         also="; connect-src 'self'" if live else "",
         kind="site",
-        pages=PAGES,
+        pages={"index.html": "Runs", "history.html": "History"},
         here=here,
         up=up,
         live=live,
@@ -55,7 +52,6 @@ def markup_cell(kind: str, *about: Any, text: str = "", value: Value = None) -> 
 
 
 def listing(summaries: Sequence[Summary], live: bool = False) -> str:
-    """The list of runs; newest first."""
     runs = sorted(summaries, key=lambda run: (run.created, run.name), reverse=True)
     grid = Grid(_COLUMNS, runs, "Runs", id="runs-table", facets=("experiment", "state", "machine"))
     reports = sum(run.has_report for run in runs)

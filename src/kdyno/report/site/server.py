@@ -166,11 +166,9 @@ def is_loopback(address: str) -> bool:
 
 def _is_own_name(host: str) -> bool:
     """The Host header names this machine: an address of the loopback, or localhost."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False
-    return is_loopback(name)
+    with suppress(ValueError):
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
+    return False
 
 
 def _family(bind: str) -> socket.AddressFamily:

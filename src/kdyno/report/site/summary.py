@@ -69,8 +69,7 @@ def unreadable(name: str, state: str, reason: str) -> Summary:
 
 
 def summarize(run: Run) -> tuple[Summary, Evidence | None]:
-    """The run's summary, and what its report shows; None where it has no report. Never raises
-    because of what the run holds."""
+    """The run's summary, and what its report shows, if any. Never raises for what the run holds."""
 
     def problem(error: KdynoError) -> str:
         # Without the folder of the runs: a site is passed on, and need not say where it lay.
@@ -122,16 +121,12 @@ def _summary(
     # some for itself, so that the total differs a little between kernels.
     machine = (facts.kind, facts.emulator, facts.cpu_model, facts.host_arch, facts.cpus)
     guest = (facts.guest_memory_bytes, facts.guest_cpus, scattered)
+    same = ("name", "created", "experiment", "question", "answer", "baseline")
     return Summary(
-        name=text(facts.name),
+        **{key: text(getattr(facts, key)) for key in same},
         page=page_name(facts.name),
-        created=text(facts.created),
         state=facts.state,
         reason="; ".join(filter(None, [text(facts.reason), odd, outside])),
-        experiment=text(facts.experiment),
-        question=text(facts.question),
-        answer=text(facts.answer),
-        baseline=text(facts.baseline),
         machine=text(f"{kind} on {', '.join(parts)}"),
         machine_key=sha256(repr((machine, guest)).encode("utf-8", "replace")).hexdigest()[:12],
         kernels={text(each.variant): Kernel(*map(text, astuple(each))) for each in kernels},

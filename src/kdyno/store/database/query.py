@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections to a database, with errors that help, and queries: which runs, and their rows.
-No query reads a boot."""
+"""Connections to a database, with errors that help; queries for runs and rows, none for boots."""
 
 from __future__ import annotations
 
@@ -196,8 +195,7 @@ def of_runs(
 
 
 def named(connection: sa.Connection, text: str, most: int) -> list[Facts]:
-    """Runs that a word means: of that name; else that begin or end so; else that have it in their
-    name. ``last`` is the newest."""
+    """Runs of that name; else that begin or end so; else that have it in. ``last``: the newest."""
     query, name, text = _runs(), RUNS.c.name, harmless(text)
     if text == "last":
         return _facts(connection, query.limit(1))

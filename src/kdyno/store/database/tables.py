@@ -355,11 +355,10 @@ def scores_of_verdict(verdict: Verdict) -> list[Score]:
 
 
 def series_in(samples: Samples) -> list[Series]:
-    series = []
-    for (suite, case, variant), blocks in samples.scores.items():
-        names = (text(suite), text(case), text(variant))
-        series.append(Series(*names, sorted(blocks), [blocks[at] for at in sorted(blocks)]))
-    return series
+    return [
+        Series(*key, sorted(blocks), [blocks[at] for at in sorted(blocks)])
+        for key, blocks in samples.scores.items()
+    ]
 
 
 def text(value: Any) -> str:
