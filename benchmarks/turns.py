@@ -88,7 +88,7 @@ def both_ways(setup: Bench, minutes: float) -> tuple[dict[str, Mapping[Key, Pair
                 gathered[way].add(booting.measure(setup, [plan], first_index=0)[0][0])
         blocks[way] += 1
         spent_s[way] += time.monotonic() - began_s
-    effects = {way: look(gathered[way], manifest, (), blocks[way], 0.01, 6)[0] for way in WAYS}
+    effects = {way: look(gathered[way], manifest, blocks[way], 0.01, 6)[0] for way in WAYS}
     for way, own in effects.items():
         widths = ", ".join(f"{100 * half_width(effect):.2f} %" for effect in own.values())
         print(f"  {way}: {blocks[way]} blocks in {spent_s[way]:.0f} s; half-widths {widths}")

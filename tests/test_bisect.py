@@ -574,7 +574,7 @@ def test_what_a_probe_has_built_is_what_it_measures(
     points = tuple(Point(name, name, {"cmdline": f"x={name}"}) for name in ("good", "one", "bad"))
     result = Recipes({}, {}), built(tmp_path / "images", good=b"1", one=middle, bad=b"3")
     monkeypatch.setattr(session, "check", lambda *_, **__: result[0])
-    monkeypatch.setattr(session, "build_all", lambda *_, **__: result[1])
+    monkeypatch.setattr(session, "built_of", lambda *_, **__: result[1])
     seen: list[Options] = []
 
     def execute(experiment: object, suites: object, options: Options) -> tuple[Run, Verdict]:
@@ -624,7 +624,7 @@ def test_a_file_that_does_not_build_alone_takes_those_first_that_the_compiler_na
         raise UsageError("to be verified")
 
     monkeypatch.setattr(session, "check", lambda *_, **__: Recipes({}, {}))
-    monkeypatch.setattr(session, "build_all", build)
+    monkeypatch.setattr(session, "built_of", build)
     monkeypatch.setattr(Session, "_verify", verify)
     heard: list[str] = []
     state = state_of(Range(tuple(points), "file"))

@@ -219,7 +219,7 @@ def test_a_groups_ratio_goes_before_two_scores_and_needs_none() -> None:
     expected = [*measured.values(), math.log(data.scores[key][7] / data.scores[stock][7])]
     pair = Pair(both, manifest, case, "on+none")
     assert pair.log_ratios == pytest.approx(expected)
-    effects, _ = look(both, manifest, (), 8, 0.01, 8)
+    effects, _ = look(both, manifest, 8, 0.01, 8)
     assert effects[key].ratio == pytest.approx(2.006, abs=0.002)
     baseline = Pair(both, manifest, case, "off+none")
     assert np.log(pair.scores / baseline.scores) == pytest.approx(expected)

@@ -189,7 +189,7 @@ def test_means_of_links_that_are_alike_by_chance_end_no_run() -> None:
     signs, little = np.repeat([1.0, -1.0], 8), np.random.default_rng(8).normal(0, 1e-4, 16)
     for apart, done in ((0.05, False), (1e-4, True)):
         pair = pair_of(apart * signs + little, 8)
-        _, progress = look(pair.data, MANIFEST, (), 16, 0.01, 10, links=8)
+        _, progress = look(pair.data, MANIFEST, 16, 0.01, 10, links=8)
         assert progress.enough is done
 
 

@@ -159,7 +159,7 @@ def test_a_rare_cost_is_named_in_groups_and_rows_of_factors() -> None:
     # Turns of another case do other work: there are no sums to compare.
     assert cases.throughput is None
 
-    result = flags.tails((), groups, table)
+    result = flags.tails((), groups, table.effects)
     assert [(flag.variant, flag.case) for flag in result[:2]] == [("b+x", "both"), ("b+y", "both")]
     assert result[2].text.startswith("one b ÷ a: by summed times -4.") and result[2].variant is None
     # What people read is what the verdict rests on.

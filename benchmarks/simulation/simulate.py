@@ -15,15 +15,12 @@ from benchmarks.simulation.rules import Rule, Signs
 from benchmarks.simulation.synthetic import Draw
 from kdyno.stats.effect import Floats, bounds, walsh_averages
 from kdyno.stats.family import Family, Flags
-from kdyno.stats.stopping import before, family_alpha, is_look, minimum_blocks
+from kdyno.stats.stopping import SHARE_FOR_VERDICTS, before, is_look, minimum_blocks
 
 WITHIN_BOOT_SD = 0.005
 """Spread of repetitions within a boot (log scale) where a rule wants to see them."""
-
 REPETITIONS = 10
 """Repetitions within a boot where a rule wants to see them."""
-
-
 _CONFIDENCE = 0.95
 _ALPHA = 1.0 - _CONFIDENCE
 _EQUIVALENT = 0.01
@@ -119,14 +116,14 @@ def measure(
         own = None if weights is None else weights[who, :, :n]
         family = Family(logs, own)
         covered[who] = family.holds(truth, _ALPHA)
-        moved[who] = family.rejected(family_alpha(_ALPHA))
+        moved[who] = family.rejected(SHARE_FOR_VERDICTS * _ALPHA)
         same[who] = family.equivalent(math.log1p(_EQUIVALENT), _ALPHA)
         one = (np.arange(len(who)), who % effects)
         for index, shift in enumerate(shifts):
             shifted = logs.copy()
             shifted[one] += shift
             family = Family(shifted, own)
-            called = family.rejected(family_alpha(_ALPHA))[one]
+            called = family.rejected(SHARE_FOR_VERDICTS * _ALPHA)[one]
             result[index, who] = called & (family.estimate[one] * shift > 0)
     return Simulated(stopped, covered, moved, result, same)
 

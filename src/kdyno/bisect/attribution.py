@@ -97,8 +97,7 @@ def side(name: str, own_source: str | None, cache: Path, progress: Progress) -> 
             "--source SOURCE, in the order of the images"
         )
     config = rebuildable(image.config.read_text(encoding="utf-8", errors="replace"))
-    parts = {"source": own_source, "config": config, "compiler": words[0]}
-    return Side(name, image.arch, parts)
+    return Side(name, image.arch, {"source": own_source, "config": config, "compiler": words[0]})
 
 
 def experiment_of(
@@ -148,10 +147,8 @@ def experiment_of(
         variant = Variant(name=name, arch=first.arch, **keys)
         lines, _recipe = accepted(variant, trees[variant.source], own["config"], cache, report)
         if lost := len(own["config"]) - len(lines):
-            total = len(own["config"])
-            notes.append(
-                f"{name}: {lost} of {total} options fall away: of modules, or unknown here"
-            )
+            what = f"{lost} of {len(own['config'])} options"
+            notes.append(f"{name}: {what} fall away: of modules, or unknown here")
         file = folder / f"{name}.config"
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         variants[name] = {**keys, "config": [str(file)]}

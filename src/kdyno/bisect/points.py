@@ -410,8 +410,7 @@ def together(points: Sequence[Point], declared: Mapping[str, Option]) -> tuple[P
     by_choice: dict[str, list[Point]] = {}
     for point in points[1:]:
         option = option_of(point.adds)
-        choice = declared[option].choice if option in declared else ""
-        own = choice or option
+        own = (declared[option].choice if option in declared else "") or option
         by_choice[own] = [*by_choice.pop(own, ()), point]
     joined = []
     for answers in by_choice.values():  # the one that was chosen gives the title

@@ -31,9 +31,9 @@ from kdyno.kernels.config import options
 from kdyno.kernels.image import compiled_sources
 from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.source import Tree
-from kdyno.measure.builder import Built, Recipes, build_all, check
+from kdyno.measure.builder import Built, Recipes, check
 from kdyno.measure.commands import literal
-from kdyno.measure.execution import Options
+from kdyno.measure.execution import Options, built_of
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.reading.checked import adapter, model_in
 from kdyno.reading.mistakes import KeyPath, spelled
@@ -366,8 +366,7 @@ class Session:
         if isinstance(outcome, Unusable):
             first = outcome.why.strip().splitlines() or [""]
             self.tell(f"{points[at].short} is left out: {first[0]}")
-        seconds = time.monotonic() - began_s
-        step = Step(at, outcome, run, round(seconds, 1), round(build_s, 1))
+        step = Step(at, outcome, run, round(time.monotonic() - began_s, 1), round(build_s, 1))
         self.save(steps=(*self.state.steps, step))
 
     def _build(self, search: Search, span: Span, at: int) -> _Three:
@@ -376,10 +375,9 @@ class Session:
         three = [self._with_keys(self.state.range.points[place]) for place in places]
         experiment = self._experiment(f"step-{search.probes + 1}", three, search.half_width)
         cache, listener = self.options.cache, self.options.listener
-        more: Any = {"report": listener.building, "notify": listener.notify}
         try:
             recipes = check(experiment, cache, listener.fetching, report=listener.building)
-            built = build_all(experiment, recipes, cache, jobs=self.options.jobs, **more)
+            built = built_of(experiment, recipes, self.options)
         except UsageError as problem:
             return _Three(three, experiment, str(problem))
         if all(point.name in built.images for point in three):
@@ -396,8 +394,7 @@ class Session:
         range_, names = self.state.range, ", ".join(point.title for point in needed)
         self.tell(f"{range_.points[at].short} does not build without {names}: with them, then")
         head, tail = range_.points[:place], range_.points[place:]
-        others = (point for point in tail if point not in needed)
-        points = (*head, *needed, *others)
+        points = (*head, *needed, *(point for point in tail if point not in needed))
         own = (replace(step, at=points.index(range_.points[step.at])) for step in self.state.steps)
         self.save(range=replace(range_, points=points), steps=tuple(own))
 
@@ -725,9 +722,9 @@ def _count(span: Span, what: str) -> str:
 
 def effect(difference: Difference) -> str:
     """With its interval, if that is one."""
-    ci = (difference.low, difference.high)
-    same = difference.low == difference.high
-    return f"{figures.exact(difference.ratio)}" + ("" if same else f" ({figures.interval(ci)})")
+    low, high = difference.low, difference.high
+    ci = "" if low == high else f" ({figures.interval((low, high))})"
+    return figures.exact(difference.ratio) + ci
 
 
 def letter(state: State, machine: str) -> str:
@@ -797,16 +794,6 @@ def data(state: State) -> dict[str, Any]:
         for span in (search.spread if search else ())
     ]
     curve = sorted(search.curve.items()) if search else ()
-    probes = [
-        {
-            **of(step.at),
-            "outcome": type(step.outcome).__name__.lower(),
-            "why": step.outcome.why if isinstance(step.outcome, Unusable) else None,
-            "run": step.run or None,
-            "seconds": step.seconds,
-        }
-        for step in state.steps
-    ]
     return {
         "schema": 1,
         "answer": state.word,
@@ -818,5 +805,14 @@ def data(state: State) -> dict[str, Any]:
         "steps": [of_step(span) for span in search.steps] if search else [],
         "spread": spread,
         "curve": [{**of(at), "ratio": math.exp(value)} for at, value in curve],
-        "probes": probes,
+        "probes": [
+            {
+                **of(step.at),
+                "outcome": type(step.outcome).__name__.lower(),
+                "why": step.outcome.why if isinstance(step.outcome, Unusable) else None,
+                "run": step.run or None,
+                "seconds": step.seconds,
+            }
+            for step in state.steps
+        ],
     }

@@ -204,8 +204,7 @@ class Watcher:
             if looked and len(series) < 2 * looked[-1]:
                 continue
             levels = segments([(each.ratios or {})[name] for each in series])
-            size = abs(math.log(levels[-1].level))
-            if len(levels) > 1 and size >= self._equivalent:
+            if len(levels) > 1 and abs(math.log(levels[-1].level)) >= self._equivalent:
                 good = series[levels[-1].start - 1].commit
                 good = good if self._is_in(good, point.commit) else point.reference
                 changes[name] = good, levels[-1].level
@@ -266,10 +265,8 @@ class Watcher:
         place = self.folder / f"{alarm.good[:8]}-{alarm.bad[:8]}-{case}"
         note, state = "", None
         try:
-            if (place / STATE).is_file():
-                state = load_search(place)
-            else:
-                state = Found(self._question(alarm), self._range(alarm))
+            old = (place / STATE).is_file()
+            state = load_search(place) if old else Found(self._question(alarm), self._range(alarm))
             state = self.search(place, state)
         except (UsageError, BuildError) as problem:
             note = str(problem)
@@ -312,9 +309,7 @@ class Watcher:
         return replace(
             alarm,
             id=_id(alarm.name, own.identity),
-            ratio=size.ratio,
-            low=size.low,
-            high=size.high,
+            **vars(size),
             commit=of.commit,
             title=of.title,
             author=of.author,

@@ -21,7 +21,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -216,9 +215,8 @@ class Engine:
             }
             texts.append(json.dumps(job))
         logs = [file.with_suffix(".log").name for file in files]
-        submit = self._processes if local else partial(self._batch, sbatch=sbatch or {})
         try:
-            names = submit(texts, logs)
+            names = self._processes(texts, logs) if local else self._batch(texts, logs, sbatch)
         except (OSError, subprocess.SubprocessError) as problem:
             raise ToolError(f"no job could be submitted: {problem}") from problem
         return [Job(name, file) for name, file in zip(names, files, strict=True)]
@@ -239,7 +237,7 @@ class Engine:
             self._own[names[-1]] = process
         return names
 
-    def _batch(self, texts: list[str], logs: list[str], sbatch: dict[str, Any]) -> list[str]:
+    def _batch(self, texts: list[str], logs: list[str], sbatch: dict[str, Any] | None) -> list[str]:
         chosen = self.settings
         options: dict[str, Any] = {
             "parsable": True,
@@ -258,7 +256,7 @@ class Engine:
             options["array"] = f"0-{len(texts) - 1}%{chosen.nodes}"
         words = [
             f"--{name}" if value is True else f"--{name}={value}"
-            for name, value in {**options, **chosen.sbatch, **sbatch}.items()
+            for name, value in {**options, **chosen.sbatch, **(sbatch or {})}.items()
             if value is not None and value is not False
         ]
         lines = [
@@ -290,8 +288,7 @@ class Engine:
             if now_s - self._asked_s < _ASK_EVERY_S:
                 return
             self._asked_s = now_s
-            states = self._states()
-            if states is None:
+            if (states := self._states()) is None:
                 return  # an engine that cannot be asked has not said that a job is over
             for job in unfinished:
                 job.state = states.get(job.name, job.state if job.state in _OVER else "GONE")
@@ -312,7 +309,8 @@ class Engine:
             for at in range(0, len(names), 500):
                 self._scancel(*names[at : at + 500])
         else:
-            self._terminate(names)
+            for name in names:
+                self._own[name].terminate()
 
     def cancel_label(self) -> None:
         """All jobs of this label: also those of a controller that was killed (as processes they
@@ -320,11 +318,7 @@ class Engine:
         if self.settings.slurm:
             self._scancel(f"--name={self.label}")
         else:
-            self._terminate(self._own)
-
-    def _terminate(self, names: Iterable[str]) -> None:
-        for process in (self._own[name] for name in names):
-            if process.poll() is None:
+            for process in self._own.values():
                 process.terminate()
 
     def _scancel(self, *words: str) -> None:
@@ -337,10 +331,9 @@ class Engine:
         command = ["squeue", "--me", "-r", "-h", "--states=all", f"--name={self.label}"]
         command.append("--format=%i %T")
         with suppress(OSError, subprocess.SubprocessError):
-            result = subprocess.run(
+            lines = subprocess.run(
                 command, capture_output=True, text=True, timeout=_PATIENCE_S, check=True
-            )
-            lines = result.stdout.splitlines()
+            ).stdout.splitlines()
             return dict(line.split(None, 1) for line in lines if " " in line.strip())
         return None
 
@@ -370,8 +363,7 @@ def run(text: str) -> None:
                 why = f"{' '.join(command)}: exit status {status}"
                 break
         node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
-        answer = {"node": node, "status": status, "why": why}
-        own.write(job["outcome"], json.dumps(answer).encode())
+        own.write(job["outcome"], json.dumps({"node": node, "status": status, "why": why}).encode())
 
 
 def _status_of(command: Sequence[str], folder: str) -> int:

@@ -184,8 +184,7 @@ def build(
 class Shard:
     """What one job measures, seen from outside: a run of its own, in a folder of runs.
 
-    A group is in it whole or not at all, so what a lost job had measured before counts. Every boot
-    of the joined run names its shard and its boot there, so that each is taken up once."""
+    Every boot of the joined run names its shard and its boot there: each is taken up once."""
 
     number: int
     folder: Path
@@ -197,11 +196,9 @@ class Shard:
 
     def fresh(self) -> list[BootRecord]:
         """Its boots that were not taken up before, in the order in which they were measured."""
+        self.run = self.run or next(iter(list_runs(self.folder)), None)
         if self.run is None:
-            runs = list_runs(self.folder)
-            if not runs:
-                return []
-            self.run = runs[0]
+            return []
         boots = list(self.run.boots(self.names))
         # What cannot be read was whole when it got its name, and will not get better.
         whole = [boot for boot in boots if isinstance(boot, BootRecord)]
@@ -278,8 +275,7 @@ class Union:
 
     def save(self, **changed: object) -> None:
         """The manifest on disk, with these fields changed."""
-        update = {"blocks": tuple(self.blocks), **changed}
-        self.manifest = self.manifest.model_copy(update=update)
+        self.manifest = self.manifest.model_copy(update={"blocks": tuple(self.blocks), **changed})
         self._writer.save_manifest(self.manifest)
 
     def save_images(self, folders: Iterable[Path]) -> None:
@@ -460,8 +456,7 @@ class Controller:
         self._failed += 1
         self.failures.append(why)
         self.notify(why)
-        most = FAILURES_LATER if self.union.blocks else FAILURES_AT_FIRST
-        if self._failed >= most:
+        if self._failed >= (FAILURES_LATER if self.union.blocks else FAILURES_AT_FIRST):
             raise ToolError(f"{self._failed} jobs in a row failed, the last: {why}")
 
     def _end(self, parts: Sequence[Part]) -> None:
@@ -492,9 +487,8 @@ class Controller:
             # Blocks come several at once: the look is that of the last one that was due.
             least = stopping.minimum_blocks(measure.min_boots)
             due = blocks - max(0, blocks - least) % stopping.LOOK_EVERY
-            failed = tuple(manifest.failed)
             self._effects, self._progress = look(
-                self.union.samples, manifest, failed, due, measure.precision, least, measure.layouts
+                self.union.samples, manifest, due, measure.precision, least, measure.layouts
             )
         if why := ended(measure, manifest, manifest.images, blocks, self._progress):
             return why

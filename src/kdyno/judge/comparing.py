@@ -67,7 +67,7 @@ def between_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) 
     return replace(effect, ci=ci, p_value=p_value)
 
 
-def within_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> PairedEffect:
+def within_runs(first: ArrayLike, second: ArrayLike) -> PairedEffect:
     """From all scores of two kernels: Hodges and Lehmann's shift of the logs, with the interval
     that belongs to the rank sum test (Hollander, Wolfe & Chicken, section 4.3; normal law). It
     knows only the spread inside the runs and says nothing about what happened between them."""
@@ -82,11 +82,9 @@ def within_runs(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -
     if min(m, n) < FEWEST_SCORES:
         return effect
     mean, sd = m * n / 2.0, math.sqrt(m * n * (m + n + 1) / 12.0)
-    cut = math.floor(mean + sd * float(ndtri((1.0 - confidence) / 2.0)) - 0.5)
+    cut = math.floor(mean + sd * float(ndtri((1.0 - CONFIDENCE) / 2.0)) - 0.5)
     above = float((shifts > 0).sum() + 0.5 * (shifts == 0).sum())
     p_value = min(1.0, 2.0 * float(ndtr(-(abs(above - mean) - 0.5) / sd)))
-    if cut < 0:
-        return replace(effect, p_value=p_value)
     ci = math.exp(float(shifts[cut])), math.exp(float(shifts[m * n - 1 - cut]))
     return replace(effect, ci=ci, p_value=p_value)
 
@@ -240,7 +238,7 @@ def compare(runs: Sequence[Run], *, common: bool = False, variant: str | None = 
 
     def effect(arm: _Arm, case: CaseInfo, confidence: float = CONFIDENCE) -> PairedEffect:
         if refused[arm.label]:
-            return within_runs(baseline.scores(case), arm.scores(case), confidence)
+            return within_runs(baseline.scores(case), arm.scores(case))
         return between_runs(baseline.medians(case), arm.medians(case), confidence)
 
     rows = [(arm, case, effect(arm, case)) for arm in others for case in cases]
@@ -373,6 +371,5 @@ def _flags(
     ]
     first, pairs = seconds[0], [pair for own in seconds for pair in own.items()]
     if names := sorted({name for name, value in pairs if value != first.get(name, value)}):
-        others = ", ".join(names[:_SHOWN])
-        flag("settings", f"not measured for the same time in all runs: {others}")
+        flag("settings", f"not measured for the same time in all runs: {', '.join(names[:_SHOWN])}")
     return flags

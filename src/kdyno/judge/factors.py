@@ -23,7 +23,7 @@ from kdyno.experiment.cross import VARIANT
 from kdyno.judge.pairs import Pair, figures_of
 from kdyno.stats.effect import Floats
 from kdyno.stats.verdict import Claim, Judgement, Summed
-from kdyno.store.manifest import CaseInfo, Manifest
+from kdyno.store.manifest import CaseInfo, Manifest, VariantInfo
 from kdyno.store.samples import Samples
 from kdyno.store.verdict import FactorEffect, FactorTable
 
@@ -166,8 +166,7 @@ def crosses_of(data: Samples, manifest: Manifest) -> list[Cross]:
         if not case.control:
             families.setdefault((case.suite, case.of or case.case), []).append(case)
     variants = (manifest.baseline, *manifest.others)
-    levels_of = {name: variant.levels for name, variant in manifest.variants.items()}
-    of_variants = {name: levels_of.get(name, {}) for name in variants}
+    of_variants = {name: manifest.variants.get(name, VariantInfo()).levels for name in variants}
     crosses = []
     for (_suite, name), cases in families.items():
         of_cases = [case.levels for case in cases]

@@ -22,7 +22,6 @@ from kdyno.store.verdict import (
     NO_SANDBOX,
     Effect,
     FactorEffect,
-    FactorTable,
     Flag,
     GroupEffect,
     Strata,
@@ -131,7 +130,7 @@ def of_manifest(manifest: Manifest) -> list[Flag]:
 def tails(
     effects: Sequence[Effect],
     groups: Sequence[GroupEffect] = (),
-    factors: FactorTable | None = None,
+    factors: Sequence[FactorEffect] = (),
 ) -> list[Flag]:
     """Effects, groups and rows of factors whose sum is not what the typical turn says, and
     quantiles that moved."""
@@ -139,10 +138,7 @@ def tails(
     rows: list[tuple[Effect | GroupEffect | FactorEffect, str, str | None, str]] = [
         *((effect, "", effect.variant, effect.case) for effect in effects),
         *((group, "", group.variant, group.group) for group in groups),
-        *(
-            (row, f"{contrast(row)}: ", None, row.case)
-            for row in (factors.effects if factors else ())
-        ),
+        *((row, f"{contrast(row)}: ", None, row.case) for row in factors),
     ]
     for effect, about, variant, case in rows:
         place = {"variant": variant, "suite": effect.suite, "case": case}
@@ -241,8 +237,7 @@ def asleep(data: Samples, manifest: Manifest) -> list[Flag]:
     flags = []
     for case in manifest.cases:
         shares = [data.asleep.get((*case.key, name), {}) for name in manifest.names]
-        medians = [median(own.values()) for own in shares if own]
-        most = max(medians, default=0.0)
+        most = max((median(own.values()) for own in shares if own), default=0.0)
         hidden = others * most
         text = ""
         if most > _HAND_OVERS and CHANGE_OF_WAITS * hidden > manifest.asked.equivalent:
@@ -309,8 +304,7 @@ def restless(data: Samples, manifest: Manifest) -> list[Flag]:
         groups: dict[str, list[list[Floats]]] = {}
         rounds = [data.rounds.get((*case.key, name), {}) for name in manifest.names]
         for at in range(data.blocks):
-            logs = [own.get(at) for own in rounds]
-            group = [np.asarray(own) for own in logs if own]
+            group = [np.asarray(own[at]) for own in rounds if own.get(at)]
             if len(group) >= 2:
                 groups.setdefault(data.machines.get(at, ""), []).append(group)
         spreads = [sd for own in groups.values() if (sd := machine_spread(own)) is not None]

@@ -75,8 +75,7 @@ def judge_again(run: Run, **criteria: float) -> tuple[Verdict, Manifest]:
     """(verdict without its words, the run's manifest). ``criteria``: confidence, equivalent or
     precision, where they are others this time. Errors as ``_judgeable``."""
     manifest = _judgeable(run)
-    update = {"asked": manifest.asked.model_copy(update=criteria)}
-    again = manifest.model_copy(update=update)
+    again = manifest.model_copy(update={"asked": manifest.asked.model_copy(update=criteria)})
     verdict = verdict_of(run, again, manifest.stopped or "interrupted")
     if manifest.state in ("running", "interrupted"):
         text = (
@@ -120,7 +119,6 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
 def look(
     data: Samples,
     manifest: Manifest,
-    given_up: Sequence[str],
     blocks: int,
     precision: float,
     minimum: int,
@@ -132,8 +130,9 @@ def look(
     Variants that were given up are left out, and cases that never gave a pair. Where nothing is
     compared an effect is the case's own spread."""
     beside = stopping.beside(blocks, links)
-    alive = [name for name in manifest.compared if name not in given_up]
-    pairs = pairs_of(data, manifest, alive)
+    pairs = pairs_of(
+        data, manifest, [name for name in manifest.compared if name not in manifest.failed]
+    )
 
     def raw(count: int | None, apart: bool = False) -> dict[Key, PairedEffect]:
         if not manifest.compared:
@@ -209,8 +208,7 @@ def verdict_of(run: Run, manifest: Manifest, stopped: str) -> Verdict:
     The texts (``answer``, the factors' ``summary``) are left empty: the report makes them
     from the rest."""
     data = gather(run.boots())
-    criteria = manifest.asked
-    copy = criteria.copy_of_baseline
+    copy = manifest.asked.copy_of_baseline
     copies = pairs_of(data, manifest, [copy] if copy else [])
     floors = {pair.key[:2]: noise_floor(pair.effect()) for pair in copies}
     pairs = pairs_of(data, manifest, manifest.others)
@@ -224,11 +222,8 @@ def verdict_of(run: Run, manifest: Manifest, stopped: str) -> Verdict:
     )
     verdict = Verdict(
         experiment=manifest.experiment,
-        question=criteria.question,
+        **manifest.asked.model_dump(include={"question", "confidence", "equivalent", "precision"}),
         baseline=manifest.baseline,
-        confidence=criteria.confidence,
-        equivalent=criteria.equivalent,
-        precision=criteria.precision,
         stopped=stopped,
         boots={name: data.boots.get(name, 0) for name in manifest.names},
         failed=dict(manifest.failed),
@@ -236,7 +231,7 @@ def verdict_of(run: Run, manifest: Manifest, stopped: str) -> Verdict:
             *manifest.machine.caveats,
             *flags.of_manifest(manifest),
             *flags.differing(strata),
-            *flags.tails(effects, groups, factors),
+            *flags.tails(effects, groups, factors.effects if factors else ()),
             *flags.few_boots(rows),
             *flags.rare_work(rows),
             *flags.layouts(every),
@@ -352,8 +347,7 @@ def judged_all(
         words = [(replace(word, predicted_blocks=None), summed) for word, summed in words]
     quantiles: dict[Key, list[Quantile]] = {}
     for (pair, name, _), each in zip(figures, of_figures, strict=True):
-        quantile = Quantile(figure=name, **figures_of(each))
-        quantiles.setdefault(pair.key, []).append(quantile)
+        quantiles.setdefault(pair.key, []).append(Quantile(figure=name, **figures_of(each)))
     of_pairs = words[: len(pairs)]
     p_values = [word.effect.p_value for word, _ in of_pairs]
     least = iter(adjusted([p_value for p_value in p_values if p_value is not None]))
@@ -364,8 +358,7 @@ def judged_all(
             p_value = min(1.0, next(least) / stopping.SHARE_FOR_VERDICTS)
             if summed and summed.decides:
                 p_value = alpha if summed.p_value is None else summed.p_value
-        of_pair = tuple(quantiles.get(pair.key, ()))
-        rows.append(Judged(pair, word, p_value, summed, of_pair))
+        rows.append(Judged(pair, word, p_value, summed, tuple(quantiles.get(pair.key, ()))))
     return rows, words[len(pairs) :]
 
 

@@ -172,14 +172,7 @@ class Pair:
     def spread(self) -> RoundSpread | None:
         """How far rounds and groups lie apart; None where too few guests took turns."""
         levels = spread([logs for _, logs in self.rounds()])
-        if levels is None:
-            return None
-        return RoundSpread(
-            within=levels.within,
-            between=levels.between,
-            of_group=levels.of_group,
-            rounds=levels.rounds,
-        )
+        return None if levels is None else RoundSpread.model_validate(levels, from_attributes=True)
 
     # Sums and quantiles.
 
@@ -263,8 +256,7 @@ class Pair:
         once = [max(of[block][1] for of in own) for block in own[0].keys() & own[1].keys()]
         if not once:
             return False
-        most = float(np.median(once)) + self.resolution
-        return abs(float(np.nanmedian(self._beside))) > most
+        return abs(float(np.nanmedian(self._beside))) > float(np.median(once)) + self.resolution
 
     @cached_property
     def _alike(self) -> bool:
@@ -371,8 +363,6 @@ class Pair:
 
 @dataclass(frozen=True)
 class Judged:
-    """A pair and its judgement by the rule."""
-
     pair: Pair
     judgement: Judgement
     p_value: float | None = None

@@ -246,8 +246,7 @@ def refuse_undecided(experiment: Experiment, cases: Sequence[Case]) -> None:
 def flags_of(experiment: Experiment, cases: Sequence[Case]) -> tuple[Flag, ...]:
     """For the verdict, where somebody insists."""
     text = "counted as was asked for, and decides nothing: "
-    reasons = _undecided(experiment, cases)
-    return tuple(Flag(kind="not-decided", text=text + reason) for reason in reasons)
+    return tuple(Flag(kind="not-decided", text=text + why) for why in _undecided(experiment, cases))
 
 
 def _undecided(experiment: Experiment, cases: Sequence[Case]) -> list[str]:

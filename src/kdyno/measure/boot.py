@@ -90,10 +90,8 @@ def _sample(
                 extra[name] = float(text)
     output = result.extra.get("stdout", "")
     try:
-        if case.figure is None or isinstance(result, record.Done):
-            score = score_of(case, reps)
-        else:
-            score = figure.read(case, output)
+        timed = case.figure is None or isinstance(result, record.Done)
+        score = score_of(case, reps) if timed else figure.read(case, output)
         extra.update(figure.also(case, output))
     except figure.NoFigure as problem:
         return Sample(suite=case.suite, case=case.name, status="error", text=str(problem))
@@ -192,9 +190,7 @@ def key_of(job: CaseJob) -> str:
     return f"{job.suite}/{job.case}"
 
 
-def calibrated(
-    bench: Bench, seconds: float, notify: Callable[[str], None] = lambda _text: None
-) -> dict[str, int]:
+def calibrated(bench: Bench, seconds: float, notify: Callable[[str], None]) -> dict[str, int]:
     """suite/case → operations that the baseline does in ``seconds``. Cases that already have a
     number keep it. Cases that cannot run are left out, said aloud; ToolError when none is left or
     the boot fails."""

@@ -182,14 +182,13 @@ def _installed_image(
             f"arch = {image.arch!r} beside it",
             key="arch",
         )
-    if variant.program_bits not in (None, image.word_bits):
-        wide = variant.program_bits == 64
-        if wide or "IA32_EMULATION" not in image.build["options"]:
-            raise UsageError(
-                f"variant {variant.name!r}: {variant.image} runs no {variant.program_bits}-bit "
-                "programs",
-                key="programs",
-            )
+    bits = variant.program_bits
+    if bits not in (None, image.word_bits) and (
+        bits == 64 or "IA32_EMULATION" not in image.build["options"]
+    ):
+        raise UsageError(
+            f"variant {variant.name!r}: {variant.image} runs no {bits}-bit programs", key="programs"
+        )
 
 
 def _recipe(
@@ -295,8 +294,7 @@ def _check_options(
             if refused := [(wish, why) for wish, why in whys if why]:
                 lost[name] = refused
     # What the Kconfig files say takes no time; Kconfig itself is asked about the others.
-    others = {} if lost else recipes
-    for name, problem in configure_all(others, cache, report).items():
+    for name, problem in configure_all({} if lost else recipes, cache, report).items():
         if isinstance(problem, LostOptions):
             lost[name] = problem.lost
         # Another kernel that does not even configure fails when it is built, alone.
@@ -342,8 +340,7 @@ def changed(experiment: Experiment, recipes: Recipes, before: Mapping[str, str])
     before: variant → identity. That of a variant with a scheduler is known when this is built
     too."""
     loaded = {variant.name for variant in experiment.variants if variant.scheduler is not None}
-    digests = recipes.digests.items()
-    new = (name for name, digest in digests if before.get(name, digest) != digest)
+    new = (name for name, digest in recipes.digests.items() if before.get(name, digest) != digest)
     return next((name for name in new if name not in loaded), None)
 
 

@@ -255,9 +255,8 @@ def _changed(path: Path, name: str) -> UsageError:
 def routines_of(variant: Variant) -> dict[str, object]:
     """What a kernel's record says of its memory routines: their names, and why where the best was
     asked for; nothing where it has its own."""
-    if not variant.all_routines:
-        return {}
-    return {"routines": variant.all_routines, "best": dict(variant.best)}
+    routines = variant.all_routines
+    return {"routines": routines, "best": dict(variant.best)} if routines else {}
 
 
 def _measure(
@@ -272,8 +271,7 @@ def _measure(
         manifest = manifest.model_copy(update={"host": host, "machines": machines})
     if bench.counts:
         bench = with_fixed_work(bench, manifest.cases, options.listener.notify)
-        ticks = ticks_of(bench.images, bench.jobs)
-        manifest = probed(manifest, ticks, bench.machine.emulator)
+        manifest = probed(manifest, ticks_of(bench.images, bench.jobs), bench.machine.emulator)
         manifest = manifest.model_copy(update={"cases": bench.infos})
     loop = Loop(bench, writer, manifest, options.listener.measuring, past)
     try:
@@ -394,12 +392,10 @@ INSTALLED_BYTES = 600_000_000
 
 def kernels_of(experiment: Experiment) -> int:
     """How many different images its variants take."""
-    kernels = {
-        replace(variant, name="", levels=(), cmdline="", sysctl=(), cpus=None)
-        for variant in experiment.variants
-        if not variant.image
-    }
-    return len(kernels)
+    built = (variant for variant in experiment.variants if not variant.image)
+    return len(
+        {replace(own, name="", levels=(), cmdline="", sysctl=(), cpus=None) for own in built}
+    )
 
 
 def block_s(experiment: Experiment, most_s: float = math.inf) -> float:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Literal
 
 from kdyno import deferred
@@ -98,16 +98,13 @@ def effort(bench: Bench, manifest: Manifest, data: Samples, group_s: float) -> E
     seconds: dict[tuple[str, str], float] = {}
     for case in manifest.cases:
         key = case.suite, case.case
-        most_s = limits.get(key, CASE_S)
         turn_s = data.turn_s.get((*key, manifest.baseline), TURN_S)
-        best = []
-        for variant in manifest.compared:
-            groups = spread([logs for _, logs in Pair(data, manifest, case, variant).rounds()])
-            if groups is not None:
-                best.append(best_rounds(groups, own_s, members * turn_s))
+        pairs = (Pair(data, manifest, case, variant) for variant in manifest.compared)
+        spreads = (spread([logs for _, logs in pair.rounds()]) for pair in pairs)
+        best = [best_rounds(own, own_s, members * turn_s) for own in spreads if own is not None]
         least = LEAST if turn_s <= LONGEST_S else LEAST_LONG
         wish_s = max(least, statistics.median(best)) * turn_s if best else CASE_S
-        seconds[key] = min(most_s, wish_s)
+        seconds[key] = min(limits.get(key, CASE_S), wish_s)
     return seconds
 
 
@@ -171,10 +168,8 @@ class Past:
 
     def next_index(self) -> int:
         """The lowest index after the newest boot that no folder has."""
-        index = self.boots[-1].index + 1 if self.boots else 0
-        while index in self.taken:
-            index += 1
-        return index
+        first = self.boots[-1].index + 1 if self.boots else 0
+        return next(index for index in count(first) if index not in self.taken)
 
     def add(self, boot: BootRecord) -> None:
         self.samples.add(boot)
@@ -200,8 +195,7 @@ class Loop:
     def run(self) -> str:
         """Measure to the end; why it stopped, for the verdict."""
         self._at_once = booting.at_once(self.bench)
-        block = self._unfinished_block()
-        if block:
+        if block := self._unfinished_block():
             self._judge_so_far(block)
         while not (why := self._why_stop(block)):
             self._block(block)
@@ -276,8 +270,8 @@ class Loop:
         measure = self.bench.experiment.measure
         blocks = sum(map(math.isfinite, pair.block_log_ratios))
         least, links = measure.min_boots, measure.layouts
-        own = [pair.ranked()]
         others = [pair.ranked(*each) for each in stopping.beside(pair.data.blocks, links)]
+        own = [pair.ranked()]
         return stopping.enough(own, blocks, measure.precision, least, others, links).enough
 
     def _keep(self, boots: Sequence[tuple[BootRecord, bytes]]) -> None:
@@ -294,7 +288,7 @@ class Loop:
         last = [boot for boot in self.past.boots if boot.variant == name][-FAILURES_IN_A_ROW:]
         if len(last) < FAILURES_IN_A_ROW or any(boot.ok for boot in last):
             return
-        reasons = Counter(boot.host.reason for boot in last)
+        reasons = {boot.host.reason for boot in last}
         tail = last[-1].host.console_tail.splitlines()[-3:]
         text = f"{FAILURES_IN_A_ROW} boots in a row failed: {', '.join(sorted(reasons))}: "
         text += last[-1].host.text + (f" | console: {' / '.join(tail)}" if tail else "")
@@ -309,17 +303,15 @@ class Loop:
         # nothing of the run has an interval.
         if limit is not None and self._spent_s() + self._block_s() > limit * 60 and block > 0:
             lacking = max(0, min(FEWEST_BLOCKS, measure.max_boots) - block)
-            whole_s = self._spent_s() + lacking * self._block_s()
-            if not lacking or whole_s > _OVER * limit * 60:
+            if not lacking or self._spent_s() + lacking * self._block_s() > _OVER * limit * 60:
                 return f"max_minutes = {limit:g} reached"
         return ""
 
     def _judge_so_far(self, block: int) -> None:
-        data, failed = self.past.samples, tuple(self.manifest.failed)
-        measure = self.bench.experiment.measure
+        data, measure = self.past.samples, self.bench.experiment.measure
         least, links = measure.min_boots, measure.layouts
         self._effects, self._progress = _look(
-            data, self.manifest, failed, block, measure.precision, least, links
+            data, self.manifest, block, measure.precision, least, links
         )
 
     def _status(self, block: int, variant: str, case: str) -> Status:

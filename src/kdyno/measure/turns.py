@@ -138,7 +138,6 @@ class Member:
         return answer.ns if isinstance(answer, record.Turn) else None
 
     def end(self, limit_s: float) -> None:
-        """The case is over."""
         if self.ready and not self.lost:
             self.send("end", limit_s)
             self.hear(record.Done, record.CaseError, record.Skip)
@@ -194,8 +193,7 @@ def frozen_turns(present: Sequence[Member], size: Size) -> dict[str, int]:
         while working:
             for turn in tuple(working):
                 member = turn.member
-                answer = turn.slice()
-                if isinstance(answer, record.Turn):
+                if isinstance(turn.slice(), record.Turn):
                     timed_s, cpu_s = turn.timed()
                     took[member.name] = max(1, round(timed_s * 1e9))
                     member.cpu_ns = max(0, round(cpu_s * 1e9))
@@ -340,8 +338,7 @@ def _take_rounds(
         count += -count % len(ready)  # each as often at every position
     by_name = {member.name: member for member in ready}
     rounds = {name: Rounds("frozen" if size.frozen else "turns") for name in by_name}
-    every = islice(orders(f"{seed}:turns", sorted(by_name)), count + warm)
-    for number, order in enumerate(every):
+    for number, order in enumerate(islice(orders(f"{seed}:turns", sorted(by_name)), count + warm)):
         present = [by_name[name] for name in order if by_name[name].ready]
         took = frozen_turns(present, size) if size.frozen else turns(present, size)
         for name, ns in took.items() if number >= warm else ():

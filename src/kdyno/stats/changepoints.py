@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,10 +61,9 @@ def segments(scores: ArrayLike) -> tuple[Segment, ...]:
         search = KernelCPD(kernel="linear", min_size=LEAST_RUN, jump=1).fit(signal)
         cuts = [int(cut) for cut in search.predict(pen=PENALTY * math.log(len(values)))]
         cuts = _kept(np.log(values), cuts, spread(values))
-    starts = [0, *cuts[:-1]]
     return tuple(
         Segment(start, end, float(np.median(values[start:end])))
-        for start, end in zip(starts, cuts, strict=True)
+        for start, end in pairwise([0, *cuts])
     )
 
 
@@ -72,7 +72,7 @@ def _kept(logs: Floats, cuts: list[int], sigma: float) -> list[int]:
     while len(cuts) > 1:
         ends = [0, *cuts]
         sizes = np.diff(ends)
-        levels = [float(np.median(logs[start:end])) for start, end in zip(ends, cuts, strict=False)]
+        levels = [float(np.median(logs[start:end])) for start, end in pairwise(ends)]
         # π/2 is what the median's variance is to the mean's, for normal noise.
         errors = sigma * np.sqrt(math.pi / 2.0 * (1.0 / sizes[:-1] + 1.0 / sizes[1:]))
         sure = np.abs(np.diff(levels)) / errors
@@ -125,5 +125,4 @@ def drift(scores: ArrayLike) -> Drift | None:
     ties = np.unique(logs, return_counts=True)[1]
     variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
     z = max(0.0, abs(float(np.sign(rises).sum())) - 1.0) / math.sqrt(variance)
-    change = math.expm1(slope * (times[-1] - times[0]))
-    return Drift(change, min(1.0, 2.0 * float(ndtr(-z))))
+    return Drift(math.expm1(slope * (times[-1] - times[0])), min(1.0, 2.0 * float(ndtr(-z))))

@@ -33,7 +33,6 @@ _ALIKE = 1e-12
 """Of logarithms: less is rounding."""
 
 Limits = tuple[float, float] | None
-"""Both ends of an interval, or that there is none."""
 
 
 @dataclass(frozen=True)
@@ -210,8 +209,7 @@ def ranked_by_counting(differences: Floats, confidence: float) -> tuple[float, L
 
     def up_to(value: float, side: Literal["left", "right"] = "right") -> int:
         """Averages ≤ value; ``left``: < value."""
-        ends = np.searchsorted(x, 2.0 * value - x, side=side)
-        return int(np.maximum(ends - at, 0).sum())
+        return int(np.maximum(np.searchsorted(x, 2.0 * value - x, side=side) - at, 0).sum())
 
     def ordered(rank: int) -> float:
         """The average with ``rank`` smaller or equal ones before it, to a double's last bits."""
@@ -266,8 +264,7 @@ def mean_of(values: ArrayLike, confidence: float = 0.95) -> Estimate:
     mean = float(array.mean())
     if n < FEWEST_BLOCKS or float(np.ptp(array)) == 0.0:
         return Estimate(n, mean)
-    deviation = float(array.std(ddof=1))
-    half = float(stdtrit(n - 1, 0.5 + confidence / 2.0)) * deviation / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.5 + confidence / 2.0)) * float(array.std(ddof=1)) / math.sqrt(n)
     return Estimate(n, mean, (mean - half, mean + half))
 
 

@@ -36,11 +36,6 @@ class Progress:
     """Blocks in all at which the present spread predicts the end; None: not known yet."""
 
 
-def family_alpha(alpha: float) -> float:
-    """What is left of alpha for the verdicts of a run that may stop early."""
-    return SHARE_FOR_VERDICTS * alpha
-
-
 def minimum_blocks(minimum: int = DEFAULT_MINIMUM) -> int:
     """Blocks before the first look: no fewer than an effect needs to have an interval at all."""
     return max(minimum, FEWEST_BLOCKS)
@@ -87,14 +82,13 @@ def enough(
     # Each link is booted, and there are no more, however many blocks.
     least = links or minimum
     target = math.log1p(precision)
-    widths = [effect.half_width for effect in effects]
-    present = [width for width in widths if width is not None]
-    if not effects or len(present) < len(widths):
+    present = [width for effect in effects if (width := effect.half_width) is not None]
+    if not effects or len(present) < len(effects):
         return Progress(False, None)
-    narrow = all(_narrow(effect, target) for effect in (*effects, *others))
-    fewest = min(effect.n for effect in effects)
+    widths = [*present, *(effect.half_width for effect in others)]
+    narrow = all(width is not None and width <= target for width in widths)
     # An effect that lost pairs to failed boots must have the minimum of its own as well.
-    done = narrow and fewest >= least and is_look(blocks, minimum)
+    done = narrow and min(effect.n for effect in effects) >= least and is_look(blocks, minimum)
     next_look = blocks
     for effect, width in zip(effects, present, strict=True) if not done else ():
         # A half-width shrinks with the root of the number of pairs.
@@ -111,8 +105,3 @@ def both(first: Progress, second: Progress) -> Progress:
     predicted = (first.predicted_blocks, second.predicted_blocks)
     last = None if None in predicted else max(filter(None, predicted))
     return Progress(first.enough and second.enough, last)
-
-
-def _narrow(effect: PairedEffect, target: float) -> bool:
-    width = effect.half_width
-    return width is not None and width <= target

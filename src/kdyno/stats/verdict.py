@@ -25,16 +25,14 @@ from .effect import (
     exact_effect,
 )
 from .family import Family
-from .stopping import SHARE_FOR_VERDICTS, family_alpha
+from .stopping import SHARE_FOR_VERDICTS
 
 Better = Literal["higher", "lower"]
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 RULE = "huber-signflip-maxt/4"
-"""Name of this rule, kept with every verdict: Huber's estimate of weighted groups, intervals by
-flipping the blocks' signs, the largest statistic of the run, at 0.8 alpha, and
-the same of summed times where they disagree, at a tenth. The number grows when a
-verdict could come out otherwise from the same samples."""
+"""Name of this rule, kept with every verdict. The number grows when a verdict could come out
+otherwise from the same samples."""
 SHARE_FOR_TAILS = 0.1
 """Part of alpha for all differences of sums and locations of a run, and for its quantiles."""
 HOPELESS_BLOCKS = 100_000
@@ -115,7 +113,7 @@ def judge(
     limits: dict[int, Limits] = {}
     alike: dict[int, bool] = {}
     if family is not None:
-        limits = dict(zip(tested, _ratios(*family.limits(family_alpha(alpha))), strict=True))
+        limits = dict(zip(tested, _ratios(*family.limits(SHARE_FOR_VERDICTS * alpha)), strict=True))
         inside = family.equivalent(math.log1p(equivalent), alpha)
         alike = dict(zip(tested, inside.tolist(), strict=True))
     return [
@@ -148,8 +146,9 @@ def effects_and_family(
             weights[row, : len(claim.weights)] = claim.weights
     # A block that no effect has would only thin out the patterns of signs.
     present = np.isfinite(ratios).any(axis=0)
-    level = family_alpha(1.0 - confidence)
-    family = Family(ratios[:, present], weights[:, present], level)
+    family = Family(
+        ratios[:, present], weights[:, present], SHARE_FOR_VERDICTS * (1.0 - confidence)
+    )
     ends = _ratios(*family.raw(1.0 - confidence))
     p_values, estimates = family.p_values().tolist(), np.exp(family.estimate).tolist()
     for at, limits, p_value, ratio in zip(tested, ends, p_values, estimates, strict=True):
@@ -177,7 +176,7 @@ def _judgement(
             word = "equivalent" if alike else "inconclusive"
     predicted = None
     if word == "inconclusive":
-        predicted = predict_blocks(claim.differences, ci, family_alpha(alpha), equivalent)
+        predicted = predict_blocks(claim.differences, ci, SHARE_FOR_VERDICTS * alpha, equivalent)
     return Judgement(raw, ci, word, too_small, _inside(claim.noise_floor, raw), predicted)
 
 
@@ -191,11 +190,9 @@ def word_of(ci: Limits, better: Better, equivalent: float) -> tuple[Word, bool]:
         return "inconclusive", False
     lo, hi = ci
     inside = lo >= 1.0 / (1.0 + equivalent) and hi <= 1.0 + equivalent
-    if lo > 1.0:
-        return ("faster" if better == "higher" else "slower"), inside
-    if hi < 1.0:
-        return ("slower" if better == "higher" else "faster"), inside
-    return ("equivalent" if inside else "inconclusive"), False
+    if lo <= 1.0 <= hi:
+        return ("equivalent" if inside else "inconclusive"), False
+    return ("faster" if (lo > 1.0) == (better == "higher") else "slower"), inside
 
 
 def predict_blocks(differences: Floats, ci: Limits, level: float, equivalent: float) -> int | None:
