@@ -16,11 +16,9 @@ def data_root() -> Path:
 
 
 def _xdg(variable: str, fallback: str) -> Path:
-    value = os.environ.get(variable)
+    value = Path(os.environ.get(variable, ""))
     # The XDG specification says that a relative path is to be ignored.
-    if value and Path(value).is_absolute():
-        return Path(value)
-    return Path.home() / fallback
+    return value if value.is_absolute() else Path.home() / fallback
 
 
 def cache_root() -> Path:

@@ -90,8 +90,7 @@ def system(root: Path = Path("/")) -> tuple[tuple[str, str, str], ...]:
 
 def is_seen(path: Path) -> bool:
     """Whether ``path`` lies in what every view shows."""
-    top = path.parts[1] if len(path.parts) > 1 else ""
-    return top in SYSTEM
+    return any(top in SYSTEM for top in path.parts[1:2])
 
 
 def around(program: Path) -> Binds:

@@ -62,8 +62,7 @@ def _existing(path: Path) -> Path:
 
 
 def _amount(size_bytes: int) -> str:
-    small = size_bytes < 1_000_000
-    return f"{size_bytes / 1e3:,.0f} kB" if small else f"{size_bytes / 1e6:,.0f} MB"
+    return f"{size_bytes / 1e3:,.0f} kB" if size_bytes < 1e6 else f"{size_bytes / 1e6:,.0f} MB"
 
 
 _ASIDE = ".kdyno-"

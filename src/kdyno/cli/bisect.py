@@ -151,8 +151,7 @@ def counted(
 
 
 def keep_answer(folder: Path, states: Sequence[State]) -> tuple[str, str]:
-    """(the answer, a text for the mailing list or nothing) of a search and those inside merges,
-    kept in its folder."""
+    """(the answer, a mail or nothing) of a search and those inside merges, kept in its folder."""
     state = deepest(states)
     kind = state.question.base.get("machine", {}).get("kind", Machine().kind)
     text = "\n\ninside the merge:\n".join(map(session.answer, states))
@@ -221,8 +220,7 @@ def searched(folder: Path, state: State, options: Options, execute: Execute) -> 
 
 
 def _begun(request: Request) -> State:
-    """A new search; what the command line says goes before the [bisect] of a file. UsageError for
-    what cannot be searched."""
+    """A new search; the command line goes before a file's [bisect]. UsageError for mistakes."""
     suites, file = load_suites(), request.experiment
     suite, _, case = (request.case or "").partition("/")
     own, tables, home = loader.Searching(), {}, ""

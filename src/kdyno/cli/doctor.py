@@ -2,8 +2,7 @@
 """kdyno doctor: what this machine lacks, or a box; how precise this machine is under KVM; whether
 runs can be measured on a cluster's nodes.
 
-Each node is asked by a job on it, ``python -m kdyno.cli.doctor FOLDER FILE``: that looks at its
-node and writes FILE."""
+A job on each node, ``python -m kdyno.cli.doctor FOLDER FILE``, looks at it and writes FILE."""
 
 from __future__ import annotations
 
@@ -28,15 +27,7 @@ from kdyno.experiment import loader
 from kdyno.experiment.model import Box
 from kdyno.fleet.engine import FILE, PYTHON, Engine, Job, Settings, settings
 from kdyno.fleet.waves import FOLDER
-from kdyno.machines import emulator, facts
-from kdyno.machines.examination import (
-    cpus_of,
-    disturbing,
-    lacks,
-    number_of,
-    refuse_busy,
-    surroundings,
-)
+from kdyno.machines import emulator, examination, facts
 from kdyno.machines.ssh import Remote
 from kdyno.measure.commands import DEFAULT_SOURCE
 from kdyno.measure.execution import Options
@@ -123,23 +114,19 @@ def _answer(json: str | None, data: Mapping[str, Any], lines: Iterable[str]) -> 
 
 
 def _box(name: str, settings: Box, json: str | None) -> int:
-    refuse_busy(cache_root(), name)
+    examination.refuse_busy(cache_root(), name)
     with Remote(name) as remote:
-        there = surroundings(remote)
-    problems, notes = lacks(there, settings), disturbing(there)
-    cpus = figures.count(len(cpus_of(there.get("cpus", ""))), "CPU")
+        there = examination.surroundings(remote)
+    problems, notes = examination.lacks(there, settings), examination.disturbing(there)
+    cpus = figures.count(len(examination.cpus_of(there.get("cpus", ""))), "CPU")
     what = f"{there.get('cpu_model') or 'unknown CPU'}, {cpus}, kernel {there.get('release')}"
-    free_gb = number_of(there.get("free_kb", "")) / (1 << 20)
+    free_gb = examination.number_of(there.get("free_kb", "")) / (1 << 20)
     what += f", {free_gb:.1f} GB free in /var/lib"
     lines = [f"{'BAD' if problems else 'ok':4} {name:12} {what}"]
     lines += [f"     {problem}" for problem in problems]
     lines += [f"     note: {note}" for note in notes]
     data = {"ok": not problems, "box": name, "problems": problems, "notes": notes, "facts": there}
     return _answer(json, data, lines)
-
-
-# Under KVM a kernel and its copy take turns for a minute (kvm.toml). It is a run as any other and
-# stays, to be reported.
 
 
 @dataclass(frozen=True)
@@ -179,7 +166,8 @@ def _kvm(json: str | None) -> int:
 
 
 def against_itself(accel: str, options: Options) -> tuple[Run, Verdict]:
-    """The run. The kernel is built first, where it is not in the cache."""
+    """A kernel and its copy take turns for a minute (kvm.toml): a run as any other, which stays, to
+    be reported. The kernel is built first, where it is not in the cache."""
     suites = load()
     template = Path(__file__).with_name("kvm.toml").read_text(encoding="utf-8")
     text = template.format(source=DEFAULT_SOURCE, accel=accel)

@@ -37,8 +37,7 @@ def check(experiment: Experiment, on: str) -> Settings:
 
 def begin(file: Path, experiment: Experiment, on: str, options: Options) -> tuple[Run, Verdict]:
     """A new run in jobs. ``experiment``: with the overrides applied."""
-    chosen = check(experiment, on)
-    record = Record(settings=chosen, file=str(file.absolute()), ref=options.ref)
+    record = Record(settings=check(experiment, on), file=str(file.absolute()), ref=options.ref)
     manifest = manifest_of(experiment, options.overrides, images={}, failed={}, cases=())
     with create_run(options.runs, experiment.text, manifest) as writer:
         return _executed(writer, Place(writer.run.path), record, experiment, options)

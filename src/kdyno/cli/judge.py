@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,7 +44,7 @@ from kdyno.verbs.watching import Building, executed, say_where
 
 
 def judge(
-    what: options.RunNames,
+    what: list[str] = argument("RUN", "Runs: path, name, or last.", ..., options.RUN_NAMES),
     precision: str | None = option("--precision SHARE", 'Half-width wanted, such as "0.5%".', None),
     equivalent: str | None = option(
         "--equivalent SHARE", 'Differences below this do not matter, such as "1%".', None
@@ -109,8 +109,7 @@ def judge(
 def _judge(
     run: Run, criteria: dict[str, float], rules: tuple[gate.Rule, ...], shared: Shared | None
 ) -> tuple[Verdict, list[str]]:
-    """One run, judged, and lines on what that changes. The verdict is kept in the run's folder, and
-    in the store that is given."""
+    """The verdict, kept in the run's folder and in ``shared``; and lines on what that changes."""
     if run.is_being_written():
         raise UsageError(f"{run.name} is still being measured; its verdict comes at the end")
     verdict, manifest = judge_again(run, **criteria)
@@ -190,7 +189,7 @@ def compare(
     unused: dict[str, object] = {"--common": common, "--variant": variant, "--against": against}
     unused |= {"-f": format, "-o": output}
     if attribute:
-        _leave_out(
+        options.leave_out(
             "--attribute counts", unused | {"--join": join, "--push": push, "--fail-on": fail_on}
         )
         return _attribute(what, case or (), source or (), runs, json)
@@ -199,7 +198,7 @@ def compare(
     names = [word for word in what if word.startswith(articles.PREFIX)]
     subjects = [find_run(word, runs) for word in what if word not in names]
     if join:
-        _leave_out("--join makes a run of runs", {"published:NAME": names} | unused)
+        options.leave_out("--join makes a run of runs", {"published:NAME": names} | unused)
         return _join(subjects, runs, fail_on, push, json)
     if fail_on or push:
         raise UsageError(f"{'--fail-on' if fail_on else '--push'} goes with --join")
@@ -222,11 +221,6 @@ def compare(
     elif json != "-":
         show_verdict(verdict)
     return 0
-
-
-def _leave_out(why: str, options: Mapping[str, object]) -> None:
-    if wrong := [name for name, value in options.items() if value]:
-        raise UsageError(f"{why}: leave out {', '.join(wrong)}")
 
 
 def _article(name: str, runs: list[Run], output: str | None, json: str | None) -> int:
@@ -283,8 +277,7 @@ def _attribute(
         for name in what:
             installed.parse(name)
         suites = load_suites()
-        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S")
-        folder = measuring.runs / f"{stamp}-attribution-parts"
+        folder = measuring.runs / f"{datetime.now(UTC):%Y-%m-%dT%H%M%S}-attribution-parts"
         with Building() as watch:
             sides = [
                 attribution.side(name, own, measuring.cache, watch.fetching)

@@ -47,8 +47,7 @@ VERBS = {
     "serve": ("cli.report", "Show all runs in a browser, as they change, until Ctrl-C."),
     "push": ("cli.report", "Put runs into the store that KDYNO_STORE names."),
 }
-"""Verb → its module below ``kdyno``, and the first line of its documentation: `kdyno --help` needs
-no more of it."""
+"""Verb → its module below ``kdyno``, and its documentation's first line, for `kdyno --help`."""
 LAB = {
     "memcpy": ("labs.memcpy.verbs", "Check, generate, time, count and select memory routines."),
     "published": ("labs.published.page", "Answer the claims of published experiments from runs."),
@@ -184,25 +183,19 @@ def _say_usage(problem: typer.TyperException) -> None:
         return
     words = [word for word in sys.argv[1:2] if not word.startswith("-")]
     verb = context.command_path if context is not None else " ".join(["kdyno", *words])
-    parameter = getattr(problem, "param", None)
-    if match := _WRONG_VALUE.match(text):
-        text = _wrong_value(match[1], match[2], parameter)
-    elif match := _NO_COMMAND.match(text):
+    if match := re.match(r"Invalid value for '(.+?)': (.*)", text, re.DOTALL):
+        text = _wrong_value(match[1], match[2], getattr(problem, "param", None))
+    elif match := re.match(r"No such command '(.*?)'\.?", text):
         word = match[1]
         text = f"{word!r} is not a verb.{text[match.end() :]}".rstrip(".")
         if word.endswith(".toml") or Path(word).is_file():
             file = shlex.quote(word)
             text += f"; `{verb} run {file}` measures it, `{verb} check {file}` only checks it"
-    elif match := _NO_OPTION.match(text):
+    elif match := re.match(r"No such option: (\S+)(?: \(Possible options: (.*)\))?", text):
         there = match[2].replace(", ", " or ") if match[2] else ""
         text = f"there is no option {match[1]}" + (f". Did you mean {there}?" if there else "")
     end = "" if text.endswith("?") else "."
     say(f"kdyno: {text[:1].lower()}{text[1:]}{end} `{verb} --help` shows what there is")
-
-
-_WRONG_VALUE = re.compile(r"Invalid value for '(.+?)': (.*)", re.DOTALL)
-_NO_COMMAND = re.compile(r"No such command '(.*?)'\.?")
-_NO_OPTION = re.compile(r"No such option: (\S+)(?: \(Possible options: (.*)\))?")
 
 
 def _wrong_value(option: str, why: str, parameter: Any) -> str:

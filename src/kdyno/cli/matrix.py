@@ -54,10 +54,8 @@ def each(
     matrix: loader.Matrix, request: Request, options: Options, measured: Callable[[str], object]
 ) -> int:
     """``measured`` for each commit that has no finished run yet of this very experiment with these
-    overrides; and the table of all.
-
-    The exit status is that of the worst row, by --fail-on, measured now or before; a commit
-    without a verdict is 1."""
+    overrides; and the table of all. The exit status is that of the worst row, by --fail-on,
+    measured now or before; a commit without a verdict is 1."""
     assert request.experiment is not None
     text = loader.read(request.experiment)
     refs = refs_of(matrix, request.experiment, request.yes)
@@ -109,8 +107,7 @@ def _finished(options: Options, text: str, request: Request) -> tuple[str, Verdi
 
 
 def table(rows: Sequence[Row]) -> Grid:
-    verdicts = [verdict for _, _, verdict in rows if verdict is not None]
-    effects = [effect for verdict in verdicts for effect in verdict.effects]
+    effects = [effect for _, _, verdict in rows if verdict for effect in verdict.effects]
     keys = dict.fromkeys((effect.variant, effect.case) for effect in effects)
 
     def cell(row: Row, key: tuple[str, str]) -> Cell:

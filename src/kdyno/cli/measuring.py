@@ -47,8 +47,7 @@ def run(request: Request, extent: Extent, working: Working) -> int:
             "--confirm begins a second run here: it goes with neither --on nor --resume"
         )
     if request.resume is not None:
-        others = (file, request.ref, request.dry_run, request.refresh, overrides.to_json())
-        if any(others):
+        if any((file, request.ref, request.dry_run, request.refresh, overrides.to_json())):
             raise UsageError("--resume goes on with a run as it was begun; give nothing else")
         if request.on is not None:
             raise UsageError("--resume knows where the run was measured; leave out --on")
@@ -110,9 +109,8 @@ def measured(
 ) -> int:
     """Execute or resume, with the overrides of the options, and show the verdict: exit status."""
     edited = loader.apply(options.overrides, experiment)
-    profiled = edited.measure.profile != "none"
     in_jobs = request.on is not None or (resumed is not None and _place(resumed).read() is not None)
-    if request.fail_on or request.scoring is not None or profiled:
+    if request.fail_on or request.scoring is not None or edited.measure.profile != "none":
         _check_wishes(edited, suites, request, in_jobs=in_jobs)
     if request.on is not None:
         _check_jobs(edited, request.on)
@@ -139,8 +137,7 @@ def measured(
 def _stored(
     text: str, options: Options, yes: bool
 ) -> tuple[Path, Experiment, catalogue.Catalogue, loader.Overrides]:
-    """An interrupted run: its folder, its experiment, the suites, what was overridden. Asks before
-    one that somebody else began."""
+    """An interrupted run, and all that was given. Asks before one that somebody else began."""
     run = subject.stored_run(text, options.runs)
     path, manifest = run.path, run.manifest()
     if manifest.joined:

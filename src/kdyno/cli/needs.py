@@ -27,7 +27,6 @@ INSTALL: Mapping[str, str] = {
     "suse": "sudo zypper install",
     "alpine": "sudo apk add",
 }
-_LEAST_FREE_BYTES = 5e9
 
 
 def _space() -> str | None:
@@ -36,7 +35,7 @@ def _space() -> str | None:
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     lacking = f"{free / 1e9:.1f} GB free at {folder}, 5 GB needed"
-    return None if free > _LEAST_FREE_BYTES else lacking
+    return None if free > 5e9 else lacking
 
 
 def _gnu_patch() -> str | None:

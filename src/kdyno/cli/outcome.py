@@ -69,8 +69,7 @@ def end(
     request: Request,
     json: str | None,
 ) -> tuple[Run, int]:
-    """Shows what was measured; the run that counts, and the exit status. ``plan``: the experiment
-    with the options' overrides."""
+    """Shows the result; the run that counts, and exit status. ``plan``: with the overrides."""
     method = plan.measure.profile
     if method == "count":
         verdict = _count(run, verdict, plan, suites, options)
@@ -108,8 +107,7 @@ def export_of(
 def show_outcome(
     verdict: Verdict, json: str | None, run: Run | None = None, scoring: str | None = None
 ) -> None:
-    """As a table, and as JSON where it is wanted. ``run``: also its scores, all of them or a line a
-    suite."""
+    """As a table, and as JSON where wanted. ``run``: also its scores, all or a line a suite."""
     with kept_status():
         write_verdict(verdict, json, run, scoring)
         if json == "-":

@@ -27,6 +27,8 @@ from kdyno.verbs.output import check_writable, kept_status, say, write_export, w
 from kdyno.verbs.subject import find_run, judged, pushed, store, store_needed, stored_run
 from kdyno.verbs.watching import site_line
 
+_LOOK_EVERY_S = 2.0
+
 
 def format_names(_ctx: typer.Context, _incomplete: str) -> list[str]:
     return list(exporters(labs.reports()))
@@ -115,8 +117,7 @@ def _write_site(runs: Path | None, output: str | None, json: str | None) -> int:
     shared = store() if runs is None else None
     with site_line() as progress:
         if shared is not None:
-            site = SharedSite(shared, out, cache_root(), sections=labs.reports)
-            built = site.build_all(progress)
+            built = SharedSite(shared, out, cache_root(), sections=labs.reports).build_all(progress)
         else:
             built = build_site(runs_folder(runs), out, progress=progress, sections=labs.reports)
     facts = {"site": output, "runs": built.runs, "made": built.rendered, "kept": built.kept}
@@ -124,9 +125,6 @@ def _write_site(runs: Path | None, output: str | None, json: str | None) -> int:
     index, drawn = Path(output) / "index.html", f"{built.rendered} of {built.runs}"
     say(f"written: {index} ({drawn} runs drawn again)")
     return 0
-
-
-LOOK_EVERY_S = 2.0
 
 
 def serve(
@@ -181,7 +179,7 @@ def serve(
             write_json({"url": server.url, "runs": of, "site": str(site)}, json)
         say(f"{server.url}  (Ctrl-C ends it)")
 
-        arguments = (server, build, LOOK_EVERY_S, stop, say)
+        arguments = (server, build, _LOOK_EVERY_S, stop, say)
         threading.Thread(target=watch, args=arguments, daemon=True).start()
         server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:

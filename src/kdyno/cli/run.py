@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""kdyno run and kdyno try: what may be said on their command lines. The work is in measuring.py,
-which is imported when it begins."""
+"""The command lines of kdyno run and kdyno try. The work is in measuring.py, imported late."""
 
 from __future__ import annotations
 

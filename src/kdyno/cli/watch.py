@@ -36,7 +36,7 @@ from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.store.watch import Alarm, Watch
 from kdyno.suites.catalogue import Catalogue, load as load_suites
-from kdyno.verbs.options import ExperimentFile, Working, option, runs_folder
+from kdyno.verbs.options import ExperimentFile, Working, leave_out, option, runs_folder
 from kdyno.verbs.output import check_writable, kept_status, say, show, write, write_json
 from kdyno.verbs.subject import earlier
 from kdyno.verbs.watching import Building
@@ -75,9 +75,8 @@ def watch(
     check_writable(working.json, junit, "--junit")
     given = {"EXPERIMENT": experiment, "--every": every, "--junit": junit}
     given |= {"--acknowledge": acknowledge} if list_ else {"--json": working.json}
-    if (list_ or acknowledge is not None) and (odd := [name for name in given if given[name]]):
-        option = "--list" if list_ else "--acknowledge"
-        raise UsageError(f"{option} measures nothing: leave out {', '.join(odd)}")
+    if list_ or acknowledge is not None:
+        leave_out(f"{'--list' if list_ else '--acknowledge'} measures nothing", given)
     if acknowledge is not None:
         alarm = store.acknowledge(runs, acknowledge)
         say(f"{alarm.id}: {alarm.name}, {figures.effect(alarm.ratio)}: acknowledged")
@@ -156,8 +155,7 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
     if why:
         say(f"{tip[: git.SHORT]} has no figure: {why.strip().splitlines()[0]}")
     with kept_status():
-        alarms = [asdict(alarm) for alarm in new]
-        write_json({"schema": 1, "tip": tip, "why": why, "new": alarms}, to_json)
+        write_json({"schema": 1, "tip": tip, "why": why, "new": [*map(asdict, new)]}, to_json)
         if junit is not None:
             write(_junit(experiment, new, why, ratios.keys()), junit)
     slower = any(alarm.word == "slower" for alarm in new)
@@ -165,8 +163,7 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
 
 
 def once(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
-    """The run of this very experiment: as it was measured before, gone on with where it was
-    interrupted, or from its beginning."""
+    """The run of this very experiment: as measured before, gone on with, or from its beginning."""
     for run, manifest, verdict in earlier(options.runs, experiment.text):
         if manifest.state == "finished" and verdict is not None:
             say(f"{run.name}: was measured before")

@@ -49,7 +49,6 @@ REPLACING = (
 BUILDING = ("source", "config", "patches", "cflags", "compiler", "memcpy", "routines", "scheduler")
 """Keys that say how a kernel is built, or need its source."""
 _LINE = re.compile(r'CONFIG_(\w+)=(y|m|n|-?\d+|0[xX][0-9a-fA-F]+|"(?:\\.|[^"\\])*")', re.ASCII)
-_UNSET = re.compile(r"# CONFIG_(\w+) is not set", re.ASCII)
 _LINE_RULE = 'a line is CONFIG_X=y, =m, =n, =NUMBER, ="TEXT", or "# CONFIG_X is not set"'
 _LARGEST_CONFIG_BYTES = 1 << 20
 L = TypeVar("L", bound=Layer)
@@ -83,7 +82,7 @@ def normal_line(line: str) -> str | None:
     """The line as a .config has it; None when it is not a configuration line."""
     if match := _LINE.fullmatch(line):
         return line if match[2] != "n" else f"# CONFIG_{match[1]} is not set"
-    return line if _UNSET.fullmatch(line) else None
+    return line if re.fullmatch(r"# CONFIG_\w+ is not set", line, re.ASCII) else None
 
 
 def option_of(line: str) -> str:
@@ -367,8 +366,6 @@ def cells(
 
 
 def _cells_of(use: SuiteUse, factors: CaseFactors) -> list[SuiteUse]:
-    if not factors:
-        return [use]
     named = [level.case for levels in factors.values() for level in levels.values() if level.case]
     cells = []
     for cell in product(*(levels.items() for levels in factors.values())):

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """An experiment file in, a checked ``Experiment`` out, or every mistake in it at once; and what the
-command line changes of it. A file with [matrix] is one experiment over many commits, a pattern of
-experiments: the one for a commit has that commit in place of ``{ref}`` and no [matrix], and the
-same line numbers."""
+command line changes of it. A file with [matrix] is a pattern of experiments: that for a commit has
+the commit in place of ``{ref}`` and no [matrix], and the same line numbers."""
 
 from __future__ import annotations
 
@@ -18,30 +17,8 @@ from typing import Annotated, Any
 from pydantic import PlainValidator
 
 from kdyno.errors import UsageError
-from kdyno.experiment import cross
-from kdyno.experiment.cross import VARIANT, placed, with_best
+from kdyno.experiment import cross, model
 from kdyno.experiment.limits import FEWEST_LINKS, MOST_LINKS, MOST_MINUTES_OF_A_STEP
-from kdyno.experiment.model import (
-    INTERLEAVES,
-    METRICS,
-    Experiment,
-    File,
-    Level,
-    Measure,
-    Place,
-    Share,
-    SuiteUse,
-    Text,
-    Texts,
-    Variant,
-    Vocabulary,
-    called,
-    home_of,
-    names_in,
-    up_to,
-    userland_of,
-    whole,
-)
 from kdyno.reading.checked import Closed, read as read_as
 from kdyno.reading.mistakes import KeyPath, Mistakes, meant, quoted, refuse
 
@@ -52,8 +29,6 @@ NO_SCHEDULER: Mapping[str, str] = {
 }
 """Architecture → why its kernels take no scheduler that is a program."""
 _LARGEST_BYTES = 1 << 20
-_SYNTAX_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
-_STATEMENT = re.compile(r"\s*(\[+[^\]]*\]+|[^=#]+?(?=\s*=))")
 _ONE_LINE = "A text ends on its own line, with the quote that it begins with"
 # What tomllib says first → what to do about it.
 _HINTS = {
@@ -69,17 +44,11 @@ _HINTS = {
     "Invalid statement": "A line is KEY = VALUE or [TABLE]",
 }
 REF = "{ref}"
-_HEADER = re.compile(r"\s*\[")
-_MATRIX = re.compile(r"\s*\[\s*matrix\s*\]\s*(#.*)?")
-_COMMIT = re.compile(r"[\w./~^@+-]{1,200}", re.ASCII)
-
-
-def _names_commit(value: object) -> bool:
-    return isinstance(value, str) and ".." not in value and bool(_COMMIT.fullmatch(value))
+_COMMIT = re.compile(r"(?!.*\.\.)[\w./~^@+-]{1,200}", re.ASCII)
 
 
 def _ref(value: object) -> str:
-    if not isinstance(value, str) or not _names_commit(value):
+    if not isinstance(value, str) or not _COMMIT.fullmatch(value):
         raise ValueError("names no commit, tag or branch")
     return value
 
@@ -88,7 +57,7 @@ def _refs(value: object) -> tuple[str, ...] | str:
     refs = value.split("..", 1) if isinstance(value, str) and ".." in value else value
     if not isinstance(refs, list) or not refs:
         raise ValueError('is "FROM..TO" or a list of commits')
-    if wrong := [ref for ref in refs if not _names_commit(ref)]:
+    if wrong := [ref for ref in refs if not isinstance(ref, str) or not _COMMIT.fullmatch(ref)]:
         raise ValueError(f"{wrong[0]!r} names no commit")
     if len(set(refs)) < len(refs):
         raise ValueError("a commit stands there twice")
@@ -110,9 +79,8 @@ class Watching(Closed):
     """What `kdyno watch` does beyond measuring."""
 
     base: Ref | None = None
-    """With what the branch is compared at first, and whenever it was rebased: the newest commit
-    that both have."""
-    command: Texts = ()
+    """With what the branch is compared at first and after a rebase: the newest common commit."""
+    command: model.Texts = ()
     """Gets each difference as JSON on its stdin."""
 
 
@@ -122,11 +90,11 @@ class Searching(Closed):
 
     good: Ref | None = None
     bad: Ref | None = None
-    case: Text | None = None
+    case: model.Text | None = None
     """SUITE/CASE, where the file has several."""
-    min_effect: Share | None = None
-    max_minutes: Annotated[float, up_to(MOST_MINUTES_OF_A_STEP, "minutes")] | None = None
-    layouts: Annotated[int, whole(FEWEST_LINKS, MOST_LINKS)] | None = None
+    min_effect: model.Share | None = None
+    max_minutes: Annotated[float, model.up_to(MOST_MINUTES_OF_A_STEP, "minutes")] | None = None
+    layouts: Annotated[int, model.whole(FEWEST_LINKS, MOST_LINKS)] | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +103,7 @@ class OfCommits:
 
     tables: dict[str, Any]
     """That all variants have in common."""
-    experiment: Experiment
+    experiment: model.Experiment
     """With the variants of ``ENDS``, both of the source as the file has it."""
     watch: Watching
     bisect: Searching
@@ -144,9 +112,8 @@ class OfCommits:
 ENDS = ("reference", "tip")
 
 
-def load(path: Path, vocabulary: Vocabulary, ref: str | None = None) -> Experiment:
-    """The experiment in the file ``path``; of one with [matrix] that for the commit ``ref``.
-    UsageError lists every mistake."""
+def load(path: Path, vocabulary: model.Vocabulary, ref: str | None = None) -> model.Experiment:
+    """The experiment in a file; with [matrix] that for ``ref``. UsageError lists every mistake."""
     text = read(path)
     matrix = read_matrix(text, str(path))
     if matrix is not None and ref is None:
@@ -167,7 +134,8 @@ def read(path: Path) -> str:
         with path.open("rb") as file:
             raw = file.read(_LARGEST_BYTES + 1)
     except FileNotFoundError as problem:
-        hint = meant(path.name, names_in(path.absolute().parent, "*.toml"), " Did you mean {}?")
+        files = model.names_in(path.absolute().parent, "*.toml")
+        hint = meant(path.name, files, " Did you mean {}?")
         if not hint and not path.suffix:
             hint = (
                 f" An experiment is a .toml file. Is it a run? `kdyno run --resume {path}` goes on "
@@ -175,7 +143,7 @@ def read(path: Path) -> str:
             )
         raise UsageError(f"{path} does not exist.{hint}") from problem
     except IsADirectoryError as problem:
-        inside = ", ".join(sorted(names_in(path, "*.toml"))[:8])
+        inside = ", ".join(sorted(model.names_in(path, "*.toml"))[:8])
         hint = f" It holds {inside}" if inside else ""
         raise UsageError(f"{path} is a folder, not an experiment file.{hint}") from problem
     except (OSError, ValueError) as problem:
@@ -199,10 +167,10 @@ def parse(
     text: str,
     origin: str,
     folder: Path,
-    vocabulary: Vocabulary,
+    vocabulary: model.Vocabulary,
     words: Callable[[KeyPath], str] | None = None,
     tables: Mapping[str, Any] | None = None,
-) -> Experiment:
+) -> model.Experiment:
     """The experiment in ``text``. ``origin`` names it in messages, ``folder`` is where relative
     paths begin. UsageError lists every mistake. words: what messages call a key of a text that
     nobody wrote as a file. tables: instead of those in the text, which then only has the lines."""
@@ -211,17 +179,17 @@ def parse(
         return Mistakes(origin, "" if words else text, words)
 
     mistakes = no_mistakes()
-    place = Place(folder, vocabulary)
+    place = model.Place(folder, vocabulary)
     data = _toml(text, origin) if tables is None else tables
-    file = read_as(File, data, mistakes, (), place, home_of)
-    for key, model in (("watch", Watching), ("bisect", Searching)):
+    file = read_as(model.File, data, mistakes, (), place, model.home_of)
+    for key, table in (("watch", Watching), ("bisect", Searching)):
         if key in data:
-            read_as(model, data[key], mistakes, (key,), place, home_of)
+            read_as(table, data[key], mistakes, (key,), place, model.home_of)
     if not file.name and not mistakes.has(("name",)):
         mistakes.add((), 'name is missing: name = "…", which also names the run\'s folder')
     variants, of_cases = _variants(file, place, mistakes)
     if file.machine.userland:
-        *_, bits = userland_of(file.machine.userland)
+        *_, bits = model.userland_of(file.machine.userland)
         variants = tuple(
             replace(variant, program_bits=variant.program_bits or bits) for variant in variants
         )
@@ -256,13 +224,13 @@ def parse(
         if variant.scheduler and variant.arch in NO_SCHEDULER:
             mistakes.add(
                 ("variant", variant.name),
-                f"scheduler = {quoted(called(variant.scheduler))} and arch = "
+                f"scheduler = {quoted(model.called(variant.scheduler))} and arch = "
                 f"{quoted(variant.arch)}: {NO_SCHEDULER[variant.arch]}. "
                 'Allowed: arch = "x86_64" on [machine] kind = "qemu"',
             )
     suites = cross.cells(file.suite, of_cases, vocabulary, mistakes)
     mistakes.raise_any()
-    return Experiment(
+    return model.Experiment(
         name=file.name,
         question=file.question,
         baseline=baseline,
@@ -277,7 +245,7 @@ def parse(
     )
 
 
-def of_commits(path: Path, vocabulary: Vocabulary) -> OfCommits:
+def of_commits(path: Path, vocabulary: model.Vocabulary) -> OfCommits:
     """The experiment of ``path``, whose variants are commits. UsageError lists every mistake."""
     text = read(path)
     tables = _toml(text, str(path))
@@ -298,13 +266,13 @@ def of_commits(path: Path, vocabulary: Vocabulary) -> OfCommits:
 
 
 def variant(
-    name: str, keys: Mapping[str, object], origin: str, folder: Path, vocabulary: Vocabulary
-) -> Variant:
+    name: str, keys: Mapping[str, object], origin: str, folder: Path, vocabulary: model.Vocabulary
+) -> model.Variant:
     """One kernel of its own, from ``keys`` as [kernel] has them; otherwise as ``parse``."""
     mistakes = Mistakes(origin)
-    place = Place(folder, vocabulary)
+    place = model.Place(folder, vocabulary)
     data = {"name": "one", "kernel": dict(keys), "variant": {name: {}}}
-    file = read_as(File, data, mistakes, (), place, home_of)
+    file = read_as(model.File, data, mistakes, (), place, model.home_of)
     ((only,), _) = _variants(file, place, mistakes)
     mistakes.raise_any()
     return only
@@ -321,7 +289,7 @@ def _toml(text: str, origin: str) -> dict[str, Any]:
         raise UsageError(f"{origin}: a value in the file cannot be read: {why}") from error
     lines = text.splitlines()
     line = max(1, len(lines))
-    if match := _SYNTAX_PLACE.search(problem):
+    if match := re.search(r"\s*\(at line (\d+), column (\d+)\)$", problem):
         line = int(match[1])
         problem = f"{problem[: match.start()]} (column {match[2]})"
     problem = problem.replace(" (at end of document)", " (at the end of the file)")
@@ -331,7 +299,7 @@ def _toml(text: str, origin: str) -> dict[str, Any]:
         line, problem = next(odd, line), "a text in single quotes does not end"
     if problem.startswith(("Cannot overwrite", "Cannot declare")):
         # The key or header that the line begins with stands before it.
-        heads = [_STATEMENT.match(row) for row in lines[:line]]
+        heads = [re.match(r"\s*(\[+[^\]]*\]+|[^=#]+?(?=\s*=))", row) for row in lines[:line]]
         *before, second = [head[1].strip() if head else "" for head in heads]
         for number, first in enumerate(before, 1):
             if second and first.strip("[]") == second.strip("[]"):
@@ -340,34 +308,36 @@ def _toml(text: str, origin: str) -> dict[str, Any]:
 
 
 def _variants(
-    file: File, place: Place, mistakes: Mistakes
-) -> tuple[tuple[Variant, ...], cross.CaseFactors]:
+    file: model.File, place: model.Place, mistakes: Mistakes
+) -> tuple[tuple[model.Variant, ...], cross.CaseFactors]:
     """The cross of all factors of kernels, and the factors of cases."""
     machine = file.machine.kind
-    kernel = placed(file.kernel, ("kernel",), place, machine, mistakes)
+    kernel = cross.placed(file.kernel, ("kernel",), place, machine, mistakes)
     explicit = {
-        name: placed(layer, ("variant", name), place, machine, mistakes)
+        name: cross.placed(layer, ("variant", name), place, machine, mistakes)
         for name, layer in file.variant.items()
     }
-    factors: dict[str, dict[str, Level]] = {}
-    of_cases: dict[str, dict[str, Level]] = {}
+    factors: dict[str, dict[str, model.Level]] = {}
+    of_cases: dict[str, dict[str, model.Level]] = {}
     for factor, levels in file.factor.items():
         path = ("factor", factor)
         if len(levels) < 2:
             mistakes.add(path, f"a factor needs two levels or more, this has {len(levels)}")
-        if factor == VARIANT and len(explicit) > 1:
-            mistakes.add(path, f"{quoted(VARIANT)} is what the [variant.NAME]s are: rename it")
+        if factor == cross.VARIANT and len(explicit) > 1:
+            mistakes.add(
+                path, f"{quoted(cross.VARIANT)} is what the [variant.NAME]s are: rename it"
+            )
         if any(layer.set or layer.case for layer in levels.values()):
             of_cases[factor] = levels
             for level, layer in levels.items():
-                kernels = replace(layer, set={}, case="") != Level()
+                kernels = replace(layer, set={}, case="") != model.Level()
                 if kernels or bool(layer.set) == bool(layer.case):
                     what = "a level of this factor needs one of set = { NAME = VALUE } and case = "
                     what += "NAME, as the factor's other levels have; kernels and cases cannot be "
                     mistakes.add((*path, level), f"{what}mixed in one factor")
         else:
             factors[factor] = {
-                level: placed(layer, (*path, level), place, machine, mistakes)
+                level: cross.placed(layer, (*path, level), place, machine, mistakes)
                 for level, layer in levels.items()
             }
     boots = place.vocabulary.machines[machine]
@@ -375,10 +345,11 @@ def _variants(
         crossed = cross.variants(kernel, explicit, factors, boots[0], mistakes)
     else:
         crossed = cross.running(machine, kernel, explicit, factors, mistakes)
-    return tuple(with_best(variant, place.vocabulary, mistakes) for variant in crossed), of_cases
+    chosen = (cross.with_best(variant, place.vocabulary, mistakes) for variant in crossed)
+    return tuple(chosen), of_cases
 
 
-def _baseline(file: File, names: list[str], alone: bool, mistakes: Mistakes) -> str:
+def _baseline(file: model.File, names: list[str], alone: bool, mistakes: Mistakes) -> str:
     """The baseline's name, or of the only variant, if one may stand ``alone``."""
     if not names and not file.variant and not file.factor:
         what = "no variant: at least [variant.NAME] twice, or a [factor.NAME] with levels"
@@ -416,7 +387,7 @@ def read_matrix(text: str, origin: str) -> Matrix | None:
     if not isinstance(kernel, dict) or REF not in str(kernel.get("source")):
         what = f'[matrix] needs a source with {REF}, such as "git:DIR#{REF}"'
         mistakes.add(("kernel", "source"), what)
-    matrix = read_as(Matrix, data["matrix"], mistakes, ("matrix",), home=home_of)
+    matrix = read_as(Matrix, data["matrix"], mistakes, ("matrix",), home=model.home_of)
     mistakes.raise_any()
     return matrix
 
@@ -425,8 +396,8 @@ def at_ref(text: str, ref: str) -> str:
     """The experiment for one commit of a [matrix]."""
     lines, inside = [], False
     for line in text.splitlines(keepends=True):
-        if _HEADER.match(line):
-            inside = _MATRIX.fullmatch(line.rstrip("\r\n")) is not None
+        if line.lstrip().startswith("["):
+            inside = bool(re.fullmatch(r"\s*\[\s*matrix\s*\]\s*(#.*)?", line.rstrip("\r\n")))
         lines.append("\n" if inside else line.replace(REF, ref))
     return "".join(lines)
 
@@ -484,7 +455,7 @@ def options(overrides: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
+def apply(overrides: Overrides, experiment: model.Experiment) -> model.Experiment:
     """The experiment as it is to be run. UsageError for names that it does not have."""
     measure = _measure(overrides, experiment.measure)
     quick, seconds = overrides.quick, overrides.seconds
@@ -509,7 +480,7 @@ def apply(overrides: Overrides, experiment: Experiment) -> Experiment:
     return replace(experiment, measure=measure, suites=suites, variants=variants)
 
 
-def _measure(overrides: Overrides, measure: Measure) -> Measure:
+def _measure(overrides: Overrides, measure: model.Measure) -> model.Measure:
     changed: dict[str, Any] = {}
     if overrides.quick:
         changed |= {
@@ -518,7 +489,7 @@ def _measure(overrides: Overrides, measure: Measure) -> Measure:
             "max_minutes": min(measure.max_minutes or QUICK_MINUTES, QUICK_MINUTES),
             "precision": max(measure.precision, QUICK_PRECISION),
         }
-    for option, words in (("interleave", INTERLEAVES), ("metric", METRICS)):
+    for option, words in (("interleave", model.INTERLEAVES), ("metric", model.METRICS)):
         if (word := getattr(overrides, option)) not in (None, *words):
             raise UsageError(f"--{option} {word!r}: there are {', '.join(words)}")
     given = {name: value for name, value in vars(overrides).items() if name in vars(measure)}
@@ -527,11 +498,13 @@ def _measure(overrides: Overrides, measure: Measure) -> Measure:
     return replace(measure, min_boots=min(measure.min_boots, measure.max_boots))
 
 
-def _chosen_cases(patterns: tuple[str, ...], suites: tuple[SuiteUse, ...]) -> tuple[SuiteUse, ...]:
+def _chosen_cases(
+    patterns: tuple[str, ...], suites: tuple[model.SuiteUse, ...]
+) -> tuple[model.SuiteUse, ...]:
     """A cell of a cross goes by its case's name, which means all cells, and by its own."""
     matched: set[str] = set()
 
-    def is_chosen(use: SuiteUse, case: str) -> bool:
+    def is_chosen(use: model.SuiteUse, case: str) -> bool:
         names = {case, use.name_in_run(case)}
         names |= {f"{use.name}/{name}" for name in names}
         fitting = {text for text in patterns if any(fnmatchcase(name, text) for name in names)}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """An experiment as values: the tables of its file as pydantic checks them, and what they become.
-What a table's keys mean is in docs/experiment-file.md; words that other rooms own are given by a
-``Vocabulary``."""
+docs/experiment-file.md explains the keys; a ``Vocabulary`` gives the words that others own."""
 
 from __future__ import annotations
 
@@ -33,7 +32,6 @@ from kdyno.experiment import limits
 from kdyno.reading.checked import INSIDE, Closed, adapter, keys_of, tables_of, wrong
 from kdyno.reading.mistakes import KeyPath, Mistakes, nearest, quoted, stands_where
 
-ACCELS = ("auto", "kvm", "tcg", "icount")
 HARDWARE_COUNTERS = (
     *("cycles", "instructions", "cache-references", "cache-misses"),
     *("branches", "branch-misses", "dtlb-misses", "itlb-misses"),
@@ -42,15 +40,11 @@ COUNTERS = (*HARDWARE_COUNTERS, "page-faults", "context-switches", "migrations",
 """As guest/counters.c has them."""
 METRICS = ("time", "instructions", *(name for name in COUNTERS if name != "instructions"))
 INTERLEAVES = ("auto", "turns", "boots")
-PROFILES = ("none", "perf", "gprof", "count")
-_USERLAND = re.compile(r"debian:([a-z]+)/(i386|amd64)")
 PROGRAMS = {"32-bit": 32, "64-bit": 64}
 """Word sizes that ``programs`` of a variant may name."""
 NATIVE_COPIES: Mapping[str, tuple[str, ...]] = {"erms": ("fsrm",), "plain": ("fsrm", "erms")}
 """``memcpy`` of a native kernel that is to see less of its CPU → the features hidden from its
 alternatives. It is the same image with other words on its command line."""
-DEFAULT_KIND = "uml"
-"""The machine of an experiment that names none."""
 RUN_SUITE = "run"
 """The suite that times a command line of the user's; always there."""
 OWN_MEMCPY = "stock"
@@ -66,12 +60,10 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,79}")
 NAME_RULE = "a name is 1 to 80 letters, digits and . _ + -, and does not begin with . + -"
 _MEMORY = re.compile(r"(\d{1,12})([KMGT])(?:i?B)?", re.IGNORECASE)
 _PERCENT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*%")
-_SHIFTS = {"K": 10, "M": 20, "G": 30, "T": 40}
 _SMALLEST_MEMORY_BYTES = 32 << 20
 _PATTERN_CHARACTERS = 1000
 _LARGEST_PATCH_BYTES = 16 << 20
 _GIT_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/:]+@[^/:]+:.|-|.*::")
-_SCHEDULER = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 
 @dataclass(frozen=True)
@@ -191,8 +183,6 @@ def whole(low: int, high: int) -> PlainValidator:
 
 
 def up_to(high: float, unit: str) -> PlainValidator:
-    """A number greater than 0."""
-
     def check(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(stands_where(value, f"a number of {unit}"))
@@ -221,12 +211,11 @@ def _share(value: object, low: float = 0.0, high: float = 0.25) -> float:
 
 
 def _bytes(value: object) -> int:
-    """Of ``"1G"``, ``"512M"``."""
     match = _MEMORY.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         what = f"{quoted(value)} is not an amount of memory"
         raise ValueError(f'{what}. Allowed: text like "512M" or "1G"')
-    size_bytes = int(match[1]) << _SHIFTS[match[2].upper()]
+    size_bytes = int(match[1]) << {"K": 10, "M": 20, "G": 30, "T": 40}[match[2].upper()]
     if not _SMALLEST_MEMORY_BYTES <= size_bytes <= 1 << 42:
         least = f"{_SMALLEST_MEMORY_BYTES >> 20}M"
         raise ValueError(f'{quoted(value)} is out of range. Allowed: "{least}" to "4T"')
@@ -290,7 +279,6 @@ def _known(words_of: Callable[[Vocabulary], Collection[str]]) -> AfterValidator:
 
 
 def _source(text: str, info: ValidationInfo) -> str:
-    """The source, paths resolved."""
     place = Place.of(info)
     source = text.strip()
     kind, _, rest = source.partition(":")
@@ -316,7 +304,6 @@ def _checked(text: str, check: Callable[[str], object]) -> str:
 
 
 def _image(text: str, info: ValidationInfo) -> str:
-    """The image, paths resolved."""
     place = Place.of(info)
     kind, colon, rest = text.strip().partition(":")
     if colon and rest and kind in ("deb", "rpm", "path"):
@@ -353,7 +340,6 @@ def _patch(value: object, info: ValidationInfo) -> Path:
 
 
 def _once(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Patches, or words."""
     for index, value in enumerate(values):
         if value in values[:index]:
             name = value.name if isinstance(value, Path) else value
@@ -399,29 +385,24 @@ def is_routine_file(name: str) -> bool:
     return "/" in name or name.endswith(".S")
 
 
-def _memcpy(value: object, info: ValidationInfo) -> str | None:
-    return _routine(value, (), Place.of(info))
-
-
 def _routines(value: object, info: ValidationInfo) -> Pairs:
     """(function, routine) pairs, sorted."""
-    place = Place.of(info)
     if not isinstance(value, dict):
         wanted = 'a table like { memset = "avx512", copy_page = "mine.S" }'
         raise ValueError(stands_where(value, wanted))
-    functions = [name for name in place.vocabulary.routines if name != "memcpy"]
+    functions = [name for name in Place.of(info).vocabulary.routines if name != "memcpy"]
     chosen = {}
     for function, given in value.items():
         if function not in functions:
             raise wrong((function,), "unknown key", function, functions)
-        chosen[function] = _routine(given, (function,), place)
+        chosen[function] = _routine(given, info, function)
     return tuple(sorted((function, name) for function, name in chosen.items() if name))
 
 
-def _routine(value: object, at: tuple[str, ...], place: Place) -> str | None:
-    """A routine's name or file; of several the first that this machine's CPU can run. at: the
-    function, where it is not memcpy."""
-    function = "".join(at) or "memcpy"
+def _routine(value: object, info: ValidationInfo, function: str = "memcpy") -> str | None:
+    """A routine's name or file; of several the first that this machine's CPU can run."""
+    place = Place.of(info)
+    at = () if function == "memcpy" else (function,)
     own = (OWN_MEMCPY, BEST, *(() if at else NATIVE_COPIES))
     allowed = dict.fromkeys((OWN_MEMCPY, BEST, *place.vocabulary.routines[function], *own))
     chosen: list[str] = []
@@ -456,15 +437,14 @@ def called(scheduler: str) -> str:
 
 
 def _scheduler(name: str, info: ValidationInfo) -> str:
-    """One of the project's by its name, or a file as an absolute path; relative ones begin at the
-    experiment's folder."""
+    """One of the project's by its name, or a file as an absolute path."""
     place = Place.of(info)
     if not is_scheduler_file(name):
         return word(name, dict.fromkeys((OWN_SCHEDULER, *place.vocabulary.schedulers)))
     file = place.path(name)
     if not name.endswith(SUFFIX):
         raise ValueError(f"{quoted(name)}: a scheduler's file is named NAME{SUFFIX}")
-    if not _SCHEDULER.fullmatch(called(name)):
+    if not re.fullmatch(r"[A-Za-z0-9_]{1,40}", called(name)):
         rule = "its name is what the kernel calls it: letters, digits and _"
         raise ValueError(f"{quoted(name)}: {rule}")
     if not exists(file):
@@ -499,7 +479,7 @@ class Layer(Closed):
     sysctl: Annotated[
         dict[Sysctl, Annotated[str, PlainValidator(_sysctl_value)]], BeforeValidator(_flat)
     ] = field(default_factory=dict)
-    memcpy: Annotated[str | None, PlainValidator(_memcpy)] = None
+    memcpy: Annotated[str | None, PlainValidator(_routine)] = None
     routines: Annotated[Pairs | None, PlainValidator(_routines)] = None
     scheduler: Annotated[Text, AfterValidator(_scheduler)] | None = None
     path: Annotated[KeyPath, INSIDE] = ()
@@ -533,7 +513,7 @@ class Level(VariantLayer):
 
 def userland_of(text: str) -> tuple[str, str, int]:
     """(suite, architecture, word size) of ``debian:SUITE/ARCH``."""
-    match = _USERLAND.fullmatch(text)
+    match = re.fullmatch(r"debian:([a-z]+)/(i386|amd64)", text)
     if match is None:
         raise ValueError(
             f"{quoted(text)} is no userland: debian:SUITE/i386 or debian:SUITE/amd64, such as "
@@ -544,12 +524,12 @@ def userland_of(text: str) -> tuple[str, str, int]:
 
 @dataclass(frozen=True)
 class Machine(Closed):
-    kind: Annotated[Text, _known(lambda words: tuple(words.machines))] = DEFAULT_KIND
+    kind: Annotated[Text, _known(lambda words: tuple(words.machines))] = "uml"
     cpus: Annotated[int, whole(1, 1024)] = 1
     memory_bytes: Annotated[int, Field(alias="memory"), PlainValidator(_bytes)] = 1 << 30
     timeout_s: Annotated[float | None, Field(alias="timeout"), up_to(7 * 86_400, "seconds")] = None
     """Wall-clock limit per boot; None derives it from the cases' own limits."""
-    accel: Annotated[Text, _of(ACCELS)] = "auto"
+    accel: Annotated[Text, _of(("auto", "kvm", "tcg", "icount"))] = "auto"
     """How a machine that emulates runs its guests."""
     userland: Annotated[Text, AfterValidator(lambda text: userland_of(text) and text)] = ""
     """Whose programs guests see, as ``debian:SUITE/ARCH``; empty: this machine's."""
@@ -583,7 +563,7 @@ class Measure(Closed):
         float,
         PlainValidator(partial(_share, low=limits.LEAST_CONFIDENCE, high=limits.MOST_CONFIDENCE)),
     ] = 0.95
-    profile: Annotated[Text, _of(PROFILES)] = "none"
+    profile: Annotated[Text, _of(("none", "perf", "gprof", "count"))] = "none"
     seed: Annotated[int, whole(0, (1 << 63) - 1)] | None = None
     calibrate: StrictBool = False
     interleave: Annotated[Text, _of(INTERLEAVES)] = "auto"

@@ -22,7 +22,6 @@ _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 _INLINE = re.compile(rf"[{{,]\s*({_PART})\s*=")
 _STRING = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'")
 _LONG_STRING = re.compile(r"(\"\"\"|''').*?\1", re.DOTALL)
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHOWN_CHARACTERS = 60
 _SHOWN_MISTAKES = 50
 _SHOWN_TEXT = 2000
@@ -128,8 +127,7 @@ class Mistakes:
         return self._listed.values()
 
     def raise_any(self, way: str = "") -> None:
-        """UsageError with every mistake, in the file's order; nothing when there is none.
-        ``way``: how to get a file that is right."""
+        """UsageError with every mistake, in the file's order. ``way``: how to get a right file."""
         if self._listed:
             refuse(self.origin, list(self._listed), way)
 
@@ -183,7 +181,7 @@ def spelled(path: KeyPath) -> str:
         if isinstance(part, int):
             text += f"[{part + 1}]"
         else:
-            bare = len(part) <= _SHOWN_CHARACTERS and _BARE.fullmatch(part)
+            bare = len(part) <= _SHOWN_CHARACTERS and re.fullmatch(r"[A-Za-z0-9_-]+", part)
             text += ("." if text else "") + (part if bare else quoted(part))
     return text
 

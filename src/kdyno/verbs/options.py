@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -24,12 +24,12 @@ from kdyno.paths import runs_root
 _PLAIN = re.compile(r"[\w./][\w./@%+=:,-]*")
 """Words that no shell takes for more than a word: it puts them into the line as they are, or has
 them evaluated. Others are not offered."""
+RUN_NAMES = "run_names"
 
 
 def _offered(place: str) -> Callable[[typer.Context, str], list[str]] | None:
-    """What the shell is offered when Tab is pressed: those words of the function at ``place`` that
-    begin with what was typed. Whatever goes wrong gives no words and no message: the shell shows
-    its own file names."""
+    """What the shell is offered when Tab is pressed: words of the function at ``place`` that begin
+    with what was typed. On any error none, and no message: the shell shows its own file names."""
 
     def offer(ctx: typer.Context, begun: str) -> list[str]:
         try:
@@ -70,9 +70,7 @@ class Bundle:
 
 
 def flat(verb: Callable[..., int]) -> Callable[..., int]:
-    """The function as typer takes it: a bundle of options becomes its fields.
-
-    ValueError where a name comes twice."""
+    """As typer takes it: a bundle becomes its fields. ValueError where a name comes twice."""
     parameters: list[Parameter] = []
     bundles: dict[str, type[Bundle]] = {}
 
@@ -100,9 +98,6 @@ def flat(verb: Callable[..., int]) -> Callable[..., int]:
     return call
 
 
-RUN_NAMES = "run_names"
-
-
 def _waived(given: bool) -> bool:
     """Heard before the verb begins: an experiment may want a tool to be read at all."""
     if given:
@@ -114,7 +109,6 @@ Json = Annotated[str | None, option("--json FILE", "Write the result as JSON; - 
 ExperimentFile = Annotated[
     Path | None, argument("EXPERIMENT", "Experiment file (TOML).", offer="experiment_files")
 ]
-RunNames = Annotated[list[str], argument("RUN", "Runs: path, name, or last.", offer=RUN_NAMES)]
 Output = Annotated[str | None, option("-o --output FILE", "Write there.")]
 Runs = Annotated[Path | None, option("--runs DIR", "Folder of the runs [$KDYNO_RUNS or XDG].")]
 NoSandbox = Annotated[
@@ -191,6 +185,12 @@ class Working(Bundle):
     no_sandbox: NoSandbox = False
     no_wait: NoWait = False
     json: Json = None
+
+
+def leave_out(why: str, options: Mapping[str, object]) -> None:
+    """UsageError where one of these options has a value."""
+    if given := [name for name, value in options.items() if value]:
+        raise UsageError(f"{why}: leave out {', '.join(given)}")
 
 
 def runs_folder(given: Path | None) -> Path:

@@ -72,8 +72,7 @@ class Line:
         self._last_s = now
         if self._tty:
             width = shutil.get_terminal_size().columns - 1
-            cut = plain.sentence(text)[:width]
-            _to_stderr(f"\r\x1b[K{cut}")
+            _to_stderr(f"\r\x1b[K{plain.sentence(text)[:width]}")
             self._drawn = True
         else:
             say(plain.sentence(text))
@@ -87,8 +86,7 @@ class Line:
 
 
 def check_writable(json: str | None, other: str | None = None, option: str = "-o") -> None:
-    """UsageError before anything slow starts when a result could not be written, or two would be
-    written to one place."""
+    """UsageError before anything slow starts for a result that cannot be written, or two in one."""
     if json is not None and json == other:
         raise UsageError(f"--json and {option} both name {json}: give each a file of its own")
     for name, file in (("--json", json), (option, other)):
@@ -163,6 +161,5 @@ def kept_status() -> Iterator[None]:
 
 
 def lose_output(descriptor: int = 1) -> None:
-    """Send what is still in the buffer of stdout, or of another descriptor, nowhere: the exit would
-    only fail at it once more."""
+    """Sends nowhere what the buffer still holds: the exit would only fail at it once more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

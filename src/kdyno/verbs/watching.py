@@ -193,8 +193,7 @@ def _picture(experiment: Experiment, status: Status, width: int) -> RenderableTy
     for justify in ("left", "right", "left"):
         table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
     effects = [*status.effects.items()]
-    halves = [effect.half_width for _key, effect in effects]
-    widths = [math.inf if half is None else half for half in halves]
+    widths = [math.inf if own.half_width is None else own.half_width for _key, own in effects]
     # All when there are few; else those that keep the run going, in their own order.
     widest = sorted(range(len(widths)), key=lambda at: -widths[at])[:_EFFECTS_SHOWN]
     for (_suite, case, variant), effect in (effects[at] for at in sorted(widest)):
@@ -240,9 +239,7 @@ def executed(
     options: execution.Options,
     resumed: Path | None = None,
 ) -> tuple[Run, Verdict]:
-    """A run from its beginning, or from where ``resumed`` stopped, watched; and where it lies.
-
-    Whoever interrupts it hears how to go on."""
+    """A run, or the rest of ``resumed``, watched. Whoever interrupts it hears how to go on."""
     begun: list[Path] = []
 
     def started(path: Path) -> None:
