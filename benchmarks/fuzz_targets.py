@@ -23,6 +23,7 @@ import os
 import random
 import shutil
 import sqlite3
+import sys
 import tarfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
@@ -38,15 +39,19 @@ from kdyno.fleet.engine import Commands, Job, Settings
 from kdyno.fleet.waves import Place as Jobs, Record, Union
 from kdyno.measure.execution import manifest_of
 from kdyno.measure.vocabulary import vocabulary
-from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample, plain_name
+from kdyno.paths import data_root
+from kdyno.store.boot import plain_name
 from kdyno.store.database.shared import Shared, pack, unpack
 from kdyno.store.database.tables import METADATA, PARTS, VERSIONS
 from kdyno.store.index import INDEX
 from kdyno.store.manifest import CaseInfo, Manifest
-from kdyno.store.run import Run, create_run
+from kdyno.store.run import EXPERIMENT, MANIFEST, Run, create_run
 from kdyno.suites.catalogue import load as load_suites
 from kdyno.suites.protocol import Reader
 from kdyno.verbs.subject import load
+
+sys.path.insert(0, str(data_root() / "tests"))
+from synthetic_run import Shape, make
 
 MOST_CHARACTERS = 20_000
 NONCE = "ab" * 16
@@ -616,33 +621,17 @@ def _fleet_of(place: Place) -> Path:
 
 def _shard(runs: Path, text: str, manifest: Manifest) -> None:
     """What a job leaves: groups that took turns."""
-    names = ("stock", "mine")
     cases = tuple(
         CaseInfo(suite="unixbench", case=case, unit="loops/s", better="higher")
         for case in ("syscall", "pipe")
     )
-    more = {"cases": cases, "images": dict(zip(names, "ab", strict=True)), "interleave": "turns"}
-    more |= {"blocks": (names,) * _GROUPS, "state": "finished", "stopped": "max_boots"}
-    with create_run(runs, text, manifest.model_copy(update=more)) as writer:
-        for name in names:
-            writer.save_image(name, {"version": "7.3.0"})
-        for index in range(_GROUPS * len(names)):
-            times = tuple((1000.0, 4e6 + 1000 * (index + turn % 7)) for turn in range(24))
-            samples = tuple(
-                Sample(
-                    suite="unixbench",
-                    case=case.case,
-                    score=1e12 / times[0][1],
-                    reps=times,
-                    interleave="turns",
-                    cpu_ns=tuple(int(ns) for _, ns in times),
-                )
-                for case in cases
-            )
-            job = BootJob(index=index, block=index // 2, variant=names[index % 2])
-            host = BootHost(status="ok", group_s=12.0)
-            writer.add_boots([(BootRecord(job=job, host=host, samples=samples), b"a console\n")])
-    writer.run.path.rename(runs / _RUN)
+    run = make(runs, Shape(cases, {"mine": 1.0}, blocks=_GROUPS, rounds=24))
+    more = {"cases": cases, "images": {"stock": "a", "mine": "b"}, "interleave": "turns"}
+    more |= {"blocks": run.manifest().blocks, "state": "finished", "stopped": "max_boots"}
+    own = manifest.model_copy(update=more)
+    (run.path / MANIFEST).write_text(own.model_dump_json(by_alias=True))
+    (run.path / EXPERIMENT).write_text(text)
+    run.path.rename(runs / _RUN)
 
 
 TARGETS: dict[str, tuple[Callable[[random.Random, Place], Case], Callable[[Case, Place], None]]] = {

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.stats import ttest_ind
 
 from kdyno.stats.effect import Floats
 
@@ -58,25 +59,10 @@ def two_sigma_bars_apart(first: Floats, second: Floats) -> Signs:
     return _signs(first, second, 1.96 * (first.std(axis=-1, ddof=1) + second.std(axis=-1, ddof=1)))
 
 
-def _t(first: Floats, second: Floats, error: Floats, freedom: Floats | int) -> Signs:
-    """At 5 %. ``error``: of the difference of means."""
-    return _signs(first, second, -stdtrit(freedom, 0.025) * error)
-
-
-def student_t(first: Floats, second: Floats) -> Signs:
-    """Student's t with pooled variance at 5 %, arms unpaired."""
-    n, m = first.shape[-1], second.shape[-1]
-    squares = (n - 1) * first.var(axis=-1, ddof=1) + (m - 1) * second.var(axis=-1, ddof=1)
-    return _t(first, second, np.sqrt(squares / (n + m - 2) * (1 / n + 1 / m)), n + m - 2)
-
-
-def welch_t(first: Floats, second: Floats) -> Signs:
-    """Welch's t at 5 %, arms unpaired."""
-    n, m = first.shape[-1], second.shape[-1]
-    parts = first.var(axis=-1, ddof=1) / n, second.var(axis=-1, ddof=1) / m
-    both = np.maximum(parts[0] + parts[1], np.finfo(np.float64).tiny)
-    freedom = both**2 / np.maximum(parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1), 1e-300)
-    return _t(first, second, np.sqrt(both), freedom)
+def _t(first: Floats, second: Floats, equal_var: bool) -> Signs:
+    """At 5 %, arms unpaired: Student's t with pooled variance, or Welch's."""
+    test = ttest_ind(second, first, axis=-1, equal_var=equal_var)
+    return np.where(test.pvalue < 0.05, np.sign(test.statistic), 0.0).astype(np.int64)
 
 
 RULES: tuple[Rule, ...] = (
@@ -84,7 +70,7 @@ RULES: tuple[Rule, ...] = (
     Rule("means ±1 % apart", beyond_one_per_cent),
     Rule("ranges do not overlap", ranges_apart),
     Rule("1.96 × (σa + σb)", two_sigma_bars_apart),
-    Rule("Student's t on boots", student_t),
-    Rule("Welch's t on all repetitions", welch_t, all_repetitions=True),
+    Rule("Student's t on boots", partial(_t, equal_var=True)),
+    Rule("Welch's t on all repetitions", partial(_t, equal_var=False), all_repetitions=True),
 )
 """Whose they are: docs/research/statistics.md."""

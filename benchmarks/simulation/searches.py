@@ -75,10 +75,6 @@ def difference(rows: np.ndarray, high: int, low: int) -> Difference:
     return Difference(math.exp(log), math.exp(log - 1.96 * error), math.exp(log + 1.96 * error))
 
 
-Answer = int | None
-"""The commit that is named; None: none is."""
-
-
 def search(
     ends: Span, least: float, measure: Callable[[Search, int], Measured | Unusable]
 ) -> Search:
@@ -92,7 +88,7 @@ def search(
     return state
 
 
-def kdyno(own: Range) -> Answer:
+def kdyno(own: Range) -> int | None:
     last, smallest = len(own.levels) - 1, 0.005
     for half in (0.02, WITHIN * smallest):
         ends = difference(own.groups((0, last), half), 1, 0)
@@ -116,7 +112,7 @@ def kdyno(own: Range) -> Answer:
     return state.steps[0].high if state.certain else None
 
 
-def mean_of_three(own: Range) -> Answer:
+def mean_of_three(own: Range) -> int | None:
     low, high = 0, len(own.levels) - 1
     ends = [float(own.row([at] * 3).mean()) for at in (low, high)]
     threshold, worse = sum(ends) / 2, ends[1] < ends[0]
@@ -127,7 +123,7 @@ def mean_of_three(own: Range) -> Answer:
     return high
 
 
-def coin_tosses(own: Range) -> Answer:
+def coin_tosses(own: Range) -> int | None:
     last = len(own.levels) - 1
     good, bad = own.row([0] * 10), own.row([last] * 10)
     threshold, worse = float(good.mean() + bad.mean()) / 2, bad.mean() < good.mean()
@@ -146,11 +142,8 @@ def coin_tosses(own: Range) -> Answer:
     return int(chance.argmax()) + 1 if chance.max() >= 0.99 else None
 
 
-TOOLS: dict[str, Callable[[Range], Answer]] = {
-    "kdyno": kdyno,
-    "mean of three": mean_of_three,
-    "coin tosses": coin_tosses,
-}
+TOOLS = {"kdyno": kdyno, "mean of three": mean_of_three, "coin tosses": coin_tosses}
+"""Name → the commit that it names; None: none is."""
 
 
 @dataclass(frozen=True)
