@@ -79,16 +79,16 @@ _MASKED = (
 )
 _KERNEL_MODULES = (
     "virtio virtio_ring virtio_pci virtio_pci_modern_dev virtio_pci_legacy_dev virtio_blk ext4 "
-    "jbd2 mbcache crc16 crc32c_generic crc32c-intel libcrc32c i6300esb watchdog"
+    "jbd2 mbcache crc16 crc32c_generic crc32c-intel libcrc32c i6300esb watchdog "
+    "virtio_net net_failover failover"
 )
-_NET_MODULES = "virtio_net net_failover failover"
 # A package with a kernel and the few modules that this box uses: $1 root, $2 version, $3 file.
 _PACK = f"""
 pack() {{
-    root=$1 version=$2 file=$3 modules=$4
+    root=$1 version=$2 file=$3
     rm -rf deb; mkdir -p deb/DEBIAN deb/boot
     cp "$root/boot/vmlinuz-$version" "$root/boot/config-$version" deb/boot
-    for name in $modules; do
+    for name in {_KERNEL_MODULES}; do
         (cd "$root" && find -L "lib/modules/$version" -name "$name.ko*" -not -path '*/build/*') |
             while read -r module; do install -D "$root/$module" "deb/$module"; done
     done
@@ -103,11 +103,10 @@ mkdir root; tar -C root -xf "$2"
 mkfs.ext4 -q -F -d root "$3/disk" 1400M
 cp -L root/vmlinuz root/initrd.img "$3"
 own=$(cd root/lib/modules && ls | head -n 1)
-pack root "$own" "$3/own.deb" "{_KERNEL_MODULES} {_NET_MODULES}"
+pack root "$own" "$3/own.deb"
 dpkg-deb -x "$4" newer
 newer=$(cd newer/lib/modules && ls)
-pack newer "$newer" "$3/newer.deb" "{_KERNEL_MODULES} {_NET_MODULES}"
-pack newer "$newer" "$3/mute.deb" "{_KERNEL_MODULES}"
+pack newer "$newer" "$3/newer.deb"
 """
 _HOOK = f"""set -eu
 root="$1"

@@ -219,7 +219,8 @@ def test_what_a_box_is_and_lacks_is_said_before_anything_begins(box: Bed, tmp_pa
 
 def test_kernels_that_panic_hang_or_cannot_be_reached(agent: Bed, tmp_path: Path) -> None:
     variants = f"""[variant.mute]
-image = "deb:{agent.disk.folder}/mute.deb"
+image = "deb:{agent.disk.folder}/newer.deb"
+cmdline = "module_blacklist=virtio_net"
 [variant.dead]
 image = "deb:{agent.disk.folder}/newer.deb"
 cmdline = "init=/bin/false"
