@@ -57,23 +57,20 @@ check: $(BIN)/kdyno
 # brings, such as another CPU; the last lines say which tests were skipped, and why. A part that
 # fails ends nothing: the others are run, so that one look shows all that is wrong.
 test: forget-skips setup-tests
-	@status=0; $(MAKE) -k --no-print-directory check tests-slow tests-browser tests-kernels \
+	@status=0; $(MAKE) -k --no-print-directory check tests-browser tests-kernels \
 		WHOLE="--complete --skips=build/skips" || status=1; \
 	echo; echo "$$(wc -l <build/skips) tests skipped:"; sort build/skips; exit $$status
 
-# Three at once: a cluster and a minute of fuzzing are waited for.
-tests-slow:
-	@$(BIN)/python -m pytest -n 3 -m "slow and not uml and not browser and not tools and not box" $(WHOLE)
-
 # Apart, so that no browser is alive beside a guest that is being timed.
 tests-browser:
-	@$(BIN)/python -m pytest -m "(browser or tools) and not uml" $(WHOLE)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "(browser or tools) and not uml" $(WHOLE)
 
 # Three files at once: guests that take turns leave a CPU idle, which builds and counting guests fill,
-# and the box is waited for most of the time. No test asserts what a busy machine would change, and
-# the lock of measuring holds between them. In the folders' order, so that builds do not come last.
+# and slow tests without a kernel; the box and a cluster are waited for. No test asserts what a busy
+# machine would change, and the lock of measuring holds between them. In tests/conftest.py's order.
 tests-kernels:
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "qemu or uml or box" $(WHOLE)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder \
+		-m "qemu or uml or box or (slow and not browser and not tools)" $(WHOLE)
 
 # A cluster and a database server, each started in a folder of its own and ended again.
 fleet-test: setup-tests
@@ -84,7 +81,7 @@ fleet-test: setup-tests
 box-test: setup-tests
 	@$(BIN)/python -m pytest -m box $(WHOLE)
 
-.PHONY: forget-skips fleet-test box-test tests-slow tests-browser tests-kernels
+.PHONY: forget-skips fleet-test box-test tests-browser tests-kernels
 forget-skips:
 	@mkdir -p build
 	@: >build/skips

@@ -39,6 +39,19 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("whole")
 
 
+@pytest.hookimpl(trylast=True)  # of what -m leaves
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with kernels and those without, each spread over the whole: kernels wait for each other
+    to be measured, and the others are what a CPU does meanwhile."""
+    with_kernels, others = dict[Path, None](), dict[Path, None]()
+    for item in items:
+        has_kernel = any(item.get_closest_marker(name) for name in ("box", "qemu", "uml"))
+        (with_kernels if has_kernel else others)[item.path] = None
+    kinds = (with_kernels, [path for path in others if path not in with_kernels])
+    places = {path: (at / len(kind), path) for kind in kinds for at, path in enumerate(kind)}
+    items.sort(key=lambda item: places[item.path])
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("needs"):
         needed.need(*marker.args)
