@@ -191,7 +191,15 @@ def test_other_rules_by_hand() -> None:
         assert [int(rule.decide(first, first + shift)) for rule in rules.RULES] == words
 
 
-def test_repetitions_within_a_boot_are_no_replicates() -> None:
+def test_t_rules_against_scipy() -> None:
+    import scipy.stats
+
+    rng = np.random.default_rng(4)
+    first, second = rng.normal(100, 1, (300, 5)), rng.normal(101, 3, (300, 5))
+    for rule, equal in zip(rules.RULES[-2:], (True, False), strict=True):
+        p = scipy.stats.ttest_ind(first, second, axis=1, equal_var=equal).pvalue
+        assert ((rule.decide(first, second) != 0) == (p <= 0.05)).all()
+    # Repetitions within a boot are no replicates.
     welch = next(rule for rule in rules.RULES if rule.all_repetitions)
     signs = simulate.other_rule(np.random.default_rng(5), welch, synthetic.normal(), 500, 3)
     assert (signs != 0).mean() > 0.5

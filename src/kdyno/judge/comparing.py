@@ -85,6 +85,8 @@ def within_runs(first: ArrayLike, second: ArrayLike) -> PairedEffect:
     cut = math.floor(mean + sd * float(ndtri((1.0 - CONFIDENCE) / 2.0)) - 0.5)
     above = float((shifts > 0).sum() + 0.5 * (shifts == 0).sum())
     p_value = min(1.0, 2.0 * float(ndtr(-(abs(above - mean) - 0.5) / sd)))
+    if cut < 0:
+        return replace(effect, p_value=p_value)
     ci = math.exp(float(shifts[cut])), math.exp(float(shifts[m * n - 1 - cut]))
     return replace(effect, ci=ci, p_value=p_value)
 

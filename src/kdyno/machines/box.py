@@ -321,7 +321,7 @@ class Box(Built):
         values: facts.Facts = {name: fields[name] for name in named if fields.get(name)}
         return {
             **values,
-            **facts.machine_name(fields.get("machine_id", "")),
+            **facts.identity(fields.get("machine_id", "")),
             "host_kernel": own.release if own else "",
             "host_arch": fields.get("arch", ""),
             "cpus": float(len(cpus_of(fields.get("cpus", "")))),
@@ -361,8 +361,9 @@ class Box(Built):
         settled = booted if isinstance(booted, Diagnosis) else self._settle(plan, booted)
         failed = settled if isinstance(settled, Diagnosis) else None
         settings, cpus = ({}, []) if isinstance(settled, Diagnosis) else settled
-        settings["boot"] = "firmware" if self._fresh else "kexec"
-        settings["before_kexec_s"] = round(self._ordered_s - began_s, 2)
+        if failed is None:
+            settings["boot"] = "firmware" if self._fresh else "kexec"
+            settings["before_kexec_s"] = round(self._ordered_s - began_s, 2)
         request = BoxJob(
             # Its disk is a folder there: no image is made here.
             **vars(plan) | {"job": replace(plan.job, sysctl=()), "disk_bytes": 0},

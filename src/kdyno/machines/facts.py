@@ -81,7 +81,7 @@ def machine() -> Facts:
         "memory_bytes": float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")),
         "page_bytes": float(os.sysconf("SC_PAGE_SIZE")),
     }
-    facts |= machine_name(_text(Path("/etc/machine-id")) or "")
+    facts |= identity(_text(Path("/etc/machine-id")) or "")
     if node := os.environ.get("SLURMD_NODENAME"):
         facts["node"] = node[:100]
     here = this_cpu()
@@ -95,8 +95,9 @@ def machine() -> Facts:
     return facts
 
 
-def machine_name(machine_id: str) -> Facts:
-    """Tells machines apart, and is no way back to the number, which is not for others."""
+def identity(machine_id: str) -> Facts:
+    """Tells machines apart, and is no way back to the number, which is not for others. Nothing for
+    what is no machine's number."""
     name = sha256(f"kdyno {machine_id}".encode()).hexdigest()[:8]
     return {"machine_id": name} if len(machine_id) >= 32 else {}
 

@@ -473,7 +473,8 @@ class Session:
         if self.ended:
             return
         self.ended = True
-        self._events.sessions.remove(self)
+        if self in self._events.sessions:
+            self._events.sessions.remove(self)
         self._undo.close()
         self._wall_s = time.monotonic() - self._began_s
         self._cpu.close()

@@ -35,7 +35,8 @@ class _Odd(Exception):
 
 
 def entries(runs: Path, wanted: Wanted | None = None) -> tuple[tuple[Run, Facts], ...]:
-    """All runs of a folder, or those wanted, oldest first; interrupted where a writer is gone."""
+    """All runs of a folder, or those wanted, oldest first. A running one whose writer is gone is
+    interrupted."""
     listed = list_runs(runs)
     if not listed:
         return ()

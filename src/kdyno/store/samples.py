@@ -75,7 +75,8 @@ class Samples:
     machines: dict[int, str] = field(default_factory=dict)
     """Block → the machine that it ran on, where the run had several."""
     by_firmware: dict[str, set[int]] = field(default_factory=dict)
-    """Variant → blocks in which a box came to it by firmware and one kexec, not by several."""
+    """Variant → blocks in which a box came to it by its firmware and one kexec, and not by one
+    kexec after the other."""
     links: dict[int, int] = field(default_factory=dict)
     """Block → the link of each kernel that it booted, where there are several."""
     missing: dict[Key, Counter[str]] = field(default_factory=dict)

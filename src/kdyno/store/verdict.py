@@ -23,7 +23,8 @@ RATIO_MOST, SCORE_MOST = 1e15, 1e100
 
 
 def _within(least: float, most: float) -> BeforeValidator:
-    """None for a figure or an interval that says nothing: NaN and infinity, too, even as text."""
+    """None for a figure, or an interval with an end, that says nothing: NaN and infinity too, as
+    numbers and as text."""
 
     def checked(value: Any) -> Any:
         ends = value if isinstance(value, list | tuple) else (value,)

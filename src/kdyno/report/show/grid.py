@@ -106,7 +106,8 @@ def of_rows(
     note: str = "",
     id: str = "",
 ) -> Grid:
-    """Of rows that are values by column. ``kinds``: else number where all are figures, and text."""
+    """A grid of rows that are values by column. Without ``kinds``, columns of figures only are
+    numbers and the others text."""
     kinds = kinds or [_kind([row[at] for row in rows]) for at in range(len(heads))]
     columns = [
         Column(head, itemgetter(at), kind, absent=absent)
