@@ -15,7 +15,7 @@ from synthetic_run import record
 
 from kdyno.cli.main import main
 from kdyno.store.manifest import State
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Effect, Throughput, Verdict
 
 EXPERIMENT = """\
 name     = "tiny"
@@ -80,6 +80,12 @@ def effect(case: str, word: str, ratio: float, **more: Any) -> Effect:
     figures: dict[str, Any] = {"baseline_value": 1000.0, "value": 1000.0 * ratio, "ratio": ratio}
     figures["ci"] = (ratio - 0.002, ratio + 0.002)
     return Effect.model_validate(about | figures | more)
+
+
+def by_sums(case: str, word: str, ratio: float, typical: float = 1.0, **more: Any) -> Effect:
+    """The same, decided by summed times; ``typical``: of the turn that most are like."""
+    summed = Throughput(ratio=ratio, ci=(ratio - 0.002, ratio + 0.002), tail=True, decides=True)
+    return effect(case, word, typical, throughput=summed, **more)
 
 
 FASTER = effect("pipe", "faster", 1.05)

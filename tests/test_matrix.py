@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno
+from command_line import Kdyno, by_sums, effect, verdict
 from fake_tree import git
 from site_runs import small
 
 from kdyno.cli import measuring as run_verb
-from kdyno.cli.matrix import short
+from kdyno.cli.matrix import short, table
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.loader import at_ref, read_matrix
 from kdyno.store.run import list_runs
@@ -187,3 +187,13 @@ def test_a_range_is_asked_of_the_repository(
     assert "has no commit between them" in kdyno("run", file).err
     file.write_text(file.read_text().replace("git:linux", "git:https://git.example/linux"))
     assert "needs a repository on this machine" in kdyno("run", file).err
+
+
+def test_a_cell_has_the_figure_that_its_verdict_rests_on() -> None:
+    judged = verdict(by_sums("pipe", "slower", 0.95), effect("syscall", "faster", 1.05))
+    grid = table([("v7.2", "a run", judged)])
+    cells = [column.of(grid.items[0]) for column in grid.columns[1:3]]
+    assert [(cell.text, cell.tone) for cell in cells] == [
+        ("−5.00 %", "slower"),
+        ("+5.00 %", "faster"),
+    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, effect as shared_effect, verdict as judged
+from command_line import Kdyno, by_sums, effect as shared_effect, verdict as judged
 from held import held
 from synthetic_run import Shape, case
 from test_factorial_table import factor_table, planted
@@ -280,6 +280,12 @@ def test_the_newest_run_that_has_a_figure_answers() -> None:
         Row("b", "mine ÷ stock", "s, less is better", "−20.0 %", 0.8, (0.798, 0.802),
             False, "faster"),
     )  # fmt: skip
+
+
+def test_an_answer_has_the_figures_that_its_verdict_rests_on() -> None:
+    evidence = Evidence({"e": (of_run(judged(by_sums("a", "slower", 0.95))),)})
+    (row,) = answer(Ask(run="e", suite="unixbench", case="a"), evidence).rows
+    assert (row.text, row.ratio, row.ci, row.verdict) == ("−5.00 %", 0.95, (0.948, 0.952), "slower")
 
 
 def test_factors_and_groups_answer_at_the_levels_that_are_asked_for() -> None:

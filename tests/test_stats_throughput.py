@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import effect as effect_of
+from command_line import by_sums, effect as effect_of, verdict as verdict_with
 from fake_machine import Rule
 from fake_run import PIPE, asking, bench, judged, machine_of, manifest_of, measured
 
@@ -21,7 +21,7 @@ from kdyno.stats.stopping import both, enough
 from kdyno.stats.verdict import Better, Claim, judge, judge_sums, log_mean_speed, slow_share
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo
-from kdyno.store.samples import Samples
+from kdyno.store.samples import Samples, gather, scores_of
 from kdyno.store.verdict import Throughput, Verdict
 
 
@@ -93,6 +93,13 @@ def test_a_tail_says_whether_the_sum_decides(word: str, end: str) -> None:
     summed = Throughput(ratio=1.0, ci=(0.995, 1.005), tail=True, decides=True)
     (flag,) = tails([effect_of("pipe", word, 1.03, throughput=summed)])
     assert flag.text.endswith(end)
+
+
+def test_a_score_has_the_effect_that_its_verdict_rests_on(tmp_path: Path) -> None:
+    run, _ = measured(bench(lambda *_: 5e-6, variants=("stock", "mine"), max_boots=2), tmp_path)
+    slower = by_sums(PIPE.name, "slower", 0.95, suite="s")
+    _, score = scores_of(verdict_with(slower), run.manifest(), gather(run.boots()))
+    assert (score.ratio, score.ratio_low, score.ratio_high) == (0.95, 0.948, 0.952)
 
 
 def test_blocks_without_a_sum_and_counts_are_left_alone() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Kdyno, effect, verdict
+from command_line import Kdyno, by_sums, effect, verdict
 from fake_tree import commit, git
 from test_bisect import without_noise
 
@@ -95,6 +95,8 @@ class World:
     """Variant → why it has no figure."""
     lacking: frozenset[str] = frozenset()
     """Cases that fail in the tip."""
+    rare: bool = False
+    """Only some turns have what a commit costs."""
 
     def git(self, *words: str) -> str:
         return git(self.folder / "linux", *words)
@@ -139,7 +141,8 @@ class World:
                 ratio = speeds[variant] / speeds[baseline] if case == "pipe" else 1.0
                 word = "faster" if ratio > 1.002 else "slower" if ratio < 0.998 else "equivalent"
                 p_value = 1e-5 if word != "equivalent" else 0.6
-                own = effect(case, word, ratio, variant=variant, p_value=p_value)
+                decided = by_sums if self.rare else effect
+                own = decided(case, word, ratio, variant=variant, p_value=p_value)
                 if self.failed or case in self.lacking:
                     none = {"verdict": "failed", "ratio": None, "ci": None}
                     own = own.model_copy(update={**none, "reason": "tip: the case failed"})
@@ -208,6 +211,15 @@ def test_a_step_is_measured_confirmed_searched_and_told_once(world: World) -> No
     done = world.visit()
     assert done.status == 0 and done.out == "" and len(world.messages()) == 1
     assert world.measured[-1] == ("after", "later"), "what is there by now"
+
+
+def test_a_step_by_summed_times_has_their_figures(world: World) -> None:
+    world.rare, world.fails = True, {"search": ToolError("no search")}
+    world.commit("slow", 0.95)
+    world.visit()
+    (alarm,) = world.watch().alarms
+    assert (alarm.ratio, alarm.low, alarm.high) == pytest.approx((0.95, 0.948, 0.952))
+    assert world.watch().points[-1].ratios["unixbench/pipe"] == pytest.approx(0.95)
 
 
 def test_what_is_undone_is_fixed(world: World) -> None:

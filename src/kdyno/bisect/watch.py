@@ -37,7 +37,7 @@ from kdyno.stats.changepoints import available, segments
 from kdyno.stats.verdict import lord_level
 from kdyno.store import watch as store
 from kdyno.store.run import Run
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Effect, Verdict, deciding
 from kdyno.store.watch import Alarm, Point, Watch
 
 REFERENCE, TIP = ENDS
@@ -116,7 +116,7 @@ class Watcher:
         if why:
             self.save(points=(*self.watch.points, replace(point, why=why[:500])))
             return why
-        effects = [effect for effect in verdict.effects if effect.variant == TIP]
+        effects = [deciding(effect) for effect in verdict.effects if effect.variant == TIP]
         own = {f"{effect.suite}/{effect.case}": effect for effect in effects}
         ratios = {name: effect.ratio for name, effect in own.items() if effect.ratio}
         lacking = [

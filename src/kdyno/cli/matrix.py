@@ -16,7 +16,7 @@ from kdyno.measure.execution import Options
 from kdyno.report import figures, gate
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import show
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import Verdict, deciding
 from kdyno.verbs.output import say
 from kdyno.verbs.subject import agree, earlier, load
 
@@ -111,7 +111,7 @@ def table(rows: Sequence[Row]) -> Grid:
     keys = dict.fromkeys((effect.variant, effect.case) for effect in effects)
 
     def cell(row: Row, key: tuple[str, str]) -> Cell:
-        for effect in row[2].effects if row[2] else ():
+        for effect in map(deciding, row[2].effects) if row[2] else ():
             if (effect.variant, effect.case) == key and effect.ratio is not None:
                 return Cell(figures.effect(effect.ratio), effect.ratio, tone=effect.verdict)
         return Cell()

@@ -19,6 +19,7 @@ from kdyno.store.verdict import (
     GroupEffect,
     StratumEffect,
     Verdict,
+    deciding,
 )
 from kdyno.suites.catalogue import UNIT
 
@@ -146,7 +147,8 @@ def columns(
 def limit(verdict: Verdict) -> float:
     """Half the axis of a verdict's charts, as a distance from the ratio 1: wide enough for all
     intervals, or four times as far as four in five go, where a wild one would squeeze the rest."""
-    ratios = ((*(item.ci or item.ci_raw or ()), item.ratio) for item in verdict.effects)
+    effects = map(deciding, verdict.effects)
+    ratios = ((*(item.ci or item.ci_raw or ()), item.ratio) for item in effects)
     every = [[abs(ratio - 1.0) for ratio in own if ratio is not None] for own in ratios]
     reaches = sorted(map(max, filter(None, every)))
     limit = max(1.5 * verdict.equivalent, 1e-4)

@@ -15,12 +15,12 @@ from kdyno import deferred
 from kdyno.errors import ToolError, UsageError
 from kdyno.report import effects, figures, gate, plain, tables
 from kdyno.report.evidence import Evidence
-from kdyno.report.groups import Group, deciding, displayed, groups
+from kdyno.report.groups import Group, displayed, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show import grid as grids
 from kdyno.report.show.grid import Column, Grid, Value, escaped, of_rows
 from kdyno.report.show.html import ENVIRONMENT
-from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Kinds, Verdict
+from kdyno.store.verdict import CaseValue, Effect, FactorEffect, Kinds, Verdict, deciding
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from kdyno.store.verdict import Effect, FactorEffect, Flag, GroupEffect, Verdict
+from kdyno.store.verdict import Effect, Flag, Verdict, deciding
 
 MOST_SHOWN = 2000
 """Rows that people are shown. Drawing takes some milliseconds each, and nobody reads more."""
@@ -48,17 +47,6 @@ def groups(verdict: Verdict) -> tuple[Group, ...]:
         ordered = sorted(effects, key=lambda effect: (suites.index(effect.suite), effect.control))
         variants.append(Group(variant, variant == verdict.copy_of_baseline, tuple(ordered)))
     return tuple(sorted(variants, key=lambda group: group.is_copy))
-
-
-Row = TypeVar("Row", Effect, GroupEffect, FactorEffect)
-
-
-def deciding(effect: Row) -> Row:
-    """With the ratio and the interval that the verdict rests on, which may be those of the sum."""
-    own = effect.throughput
-    if own is None or not own.decides:
-        return effect
-    return effect.model_copy(update={"ratio": own.ratio, "ci": own.ci, "ci_raw": own.ci_raw})
 
 
 def cut_short(verdict: Verdict) -> str:

@@ -23,12 +23,12 @@ from kdyno.report import effects, figures, plain, scores, tables
 from kdyno.report.charts import panels
 from kdyno.report.charts.vega import COLOURS, drawn
 from kdyno.report.evidence import Evidence, Point
-from kdyno.report.groups import deciding, displayed, first_groups, groups
+from kdyno.report.groups import displayed, first_groups, groups
 from kdyno.report.sentence import answer
 from kdyno.report.show.grid import Column, Grid, of_rows
 from kdyno.report.show.html import ENVIRONMENT, TEMPLATES, Html, data, element, macros
 from kdyno.store.manifest import CaseInfo
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import Verdict, deciding
 from kdyno.suites.catalogue import load as catalogue
 
 _MOST_OPTIONS, _MOST_VALUE = 300, 60

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from kdyno.judge.comparing import RULE
 from kdyno.report import effects, figures, plain
-from kdyno.report.groups import deciding
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.store.verdict import (
     CaseValue,
@@ -22,6 +21,7 @@ from kdyno.store.verdict import (
     FunctionCounts,
     StratumEffect,
     Verdict,
+    deciding,
 )
 
 NOTE_OF_GROUPS = (

@@ -19,7 +19,7 @@ from pydantic import Field
 from kdyno.store.boot import BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Damaged
-from kdyno.store.verdict import SCORE_MOST, Ratio, Score as Level, Verdict
+from kdyno.store.verdict import SCORE_MOST, Ratio, Score as Level, Verdict, deciding
 
 CONFIDENCE = 0.95
 _FEWEST_EVEN = 3
@@ -210,7 +210,7 @@ def scores_of(verdict: Verdict, manifest: Manifest, samples: Samples) -> list[Sc
 
     from kdyno.stats.effect import ranked
 
-    effects = {effect.key: effect for effect in verdict.effects}
+    effects = {effect.key: deciding(effect) for effect in verdict.effects}
     variants = (verdict.baseline, *verdict.boots, *samples.boots)
     places = {name: at for at, name in enumerate(dict.fromkeys(variants))}
     places.pop(verdict.copy_of_baseline or "", None)

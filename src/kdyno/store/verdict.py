@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, computed_field
 
@@ -299,6 +299,17 @@ class FactorEffect(Frozen):
     """Combinations without it because a cell is missing."""
 
 
+Row = TypeVar("Row", Effect, GroupEffect, FactorEffect)
+
+
+def deciding(effect: Row) -> Row:
+    """With the ratio and the interval that the verdict rests on, which may be those of the sum."""
+    own = effect.throughput
+    if own is None or not own.decides:
+        return effect
+    return effect.model_copy(update={"ratio": own.ratio, "ci": own.ci, "ci_raw": own.ci_raw})
+
+
 class FactorTable(Frozen):
     factors: dict[str, tuple[str, ...]]
     """Factor → its levels, the reference first."""
@@ -363,7 +374,8 @@ class Verdict(Frozen):
         return any(flag.kind == NO_SANDBOX for flag in self.flags)
 
     def effect_of(self, key: tuple[str, str, str]) -> Effect | None:
-        return next((effect for effect in self.effects if effect.key == key), None)
+        """With the figures that its verdict rests on."""
+        return next((deciding(effect) for effect in self.effects if effect.key == key), None)
 
     def to_data(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True)

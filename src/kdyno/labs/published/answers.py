@@ -31,7 +31,7 @@ from kdyno.stats.effect import mean_of
 from kdyno.stats.verdict import word_of
 from kdyno.store.reading import content
 from kdyno.store.run import Run
-from kdyno.store.verdict import Effect, FactorEffect, GroupEffect, Verdict
+from kdyno.store.verdict import Effect, FactorEffect, GroupEffect, Verdict, deciding
 
 OTHERS = "all others"
 """In a profile that was shortened: stands for the functions that are not named."""
@@ -271,10 +271,11 @@ def _judged(ask: Ask, run: OfRun) -> list[Row]:
         fits = ask.fits(case=effect.case, variant=effect.variant) and effect.ratio is not None
         if effect.suite == ask.suite and fits and effect.variant != verdict.copy_of_baseline:
             name = effect.case + CONTROL * effect.control
-            rows.append(_row(name, f"{effect.variant} ÷ {run.baseline}", effect))
+            rows.append(_row(name, f"{effect.variant} ÷ {run.baseline}", deciding(effect)))
     for group in verdict.groups if ask.what == "group" else ():
         if group.suite == ask.suite and ask.fits(case=group.group, variant=group.variant):
-            rows.append(_row(group.group, f"{group.variant} ÷ {run.baseline}", group))
+            compared = f"{group.variant} ÷ {run.baseline}"
+            rows.append(_row(group.group, compared, deciding(group)))
     table = verdict.factors if ask.what == "factor" else None
     for row in table.effects if table else ():
         same = (row.suite, row.factor) == (ask.suite, ask.factor) and row.kind != "interaction"
@@ -282,7 +283,7 @@ def _judged(ask: Ask, run: OfRun) -> list[Row]:
         if same and fits and row.ratio is not None:
             at = f" at {row.other} {row.at}" if row.other else ""
             compared = f"{row.factor} {row.level} ÷ {row.reference}{at}"
-            rows.append(_row(row.case, compared, row))
+            rows.append(_row(row.case, compared, deciding(row)))
     return rows
 
 

@@ -25,7 +25,7 @@ from kdyno.reading.mistakes import meant
 from kdyno.report import effects, figures, plain
 from kdyno.report.show.grid import Cell as GridCell, Column, Grid
 from kdyno.report.show.terminal import Part
-from kdyno.store.verdict import Effect, FactorEffect, Verdict
+from kdyno.store.verdict import Effect, FactorEffect, Verdict, deciding
 
 PREFIX = "published:"
 NO_SPREAD = "no spread was published: no verdict"
@@ -412,7 +412,7 @@ def _variants_beside(name: str, table: Table, today: Today, verdict: Verdict) ->
             own = effect.ratio is not None and effect.variant != verdict.copy_of_baseline
             if effect.suite == today.suite and same and own and ratio is not None:
                 what = f"{effect.suite}/{effect.case}: {effect.variant}"
-                yield Beside(what, ratio, name, effect)
+                yield Beside(what, ratio, name, deciding(effect))
 
 
 def _factors_beside(
@@ -438,7 +438,7 @@ def _factors_beside(
         if logs:
             at = f" at {effect.other} {effect.at}" if effect.other else ""
             what = f"{name}: {effect.factor} {effect.level}{at} ({effect.case})"
-            yield Beside(what, math.exp(sum(logs) / len(logs)), name, effect)
+            yield Beside(what, math.exp(sum(logs) / len(logs)), name, deciding(effect))
 
 
 def beside_parts(article: Article, verdict: Verdict) -> Iterator[Part]:

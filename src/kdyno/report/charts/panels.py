@@ -16,9 +16,9 @@ from kdyno.report import effects as columns, figures, plain
 from kdyno.report.charts import vega
 from kdyno.report.charts.vega import Spec, filled, fitted, label_width, stack
 from kdyno.report.evidence import Point
-from kdyno.report.groups import Group, cut_short, deciding, displayed, first_groups, groups
+from kdyno.report.groups import Group, cut_short, displayed, first_groups, groups
 from kdyno.report.sentence import answer
-from kdyno.store.verdict import Effect, FactorEffect, Verdict
+from kdyno.store.verdict import Effect, FactorEffect, Verdict, deciding
 
 _ARROW_AT = 0.94
 """Of half the axis: an arrow at its very end would lie on the case's name."""
