@@ -82,10 +82,10 @@ def effect(case: str, word: str, ratio: float, **more: Any) -> Effect:
     return Effect.model_validate(about | figures | more)
 
 
-def by_sums(case: str, word: str, ratio: float, typical: float = 1.0, **more: Any) -> Effect:
-    """The same, decided by summed times; ``typical``: of the turn that most are like."""
+def by_sums(case: str, word: str, ratio: float, **more: Any) -> Effect:
+    """The same, decided by summed times; a typical turn is as the baseline's."""
     summed = Throughput(ratio=ratio, ci=(ratio - 0.002, ratio + 0.002), tail=True, decides=True)
-    return effect(case, word, typical, throughput=summed, **more)
+    return effect(case, word, 1.0, throughput=summed, **more)
 
 
 FASTER = effect("pipe", "faster", 1.05)

@@ -111,9 +111,9 @@ def table(rows: Sequence[Row]) -> Grid:
     keys = dict.fromkeys((effect.variant, effect.case) for effect in effects)
 
     def cell(row: Row, key: tuple[str, str]) -> Cell:
-        for effect in map(deciding, row[2].effects) if row[2] else ():
-            if (effect.variant, effect.case) == key and effect.ratio is not None:
-                return Cell(figures.effect(effect.ratio), effect.ratio, tone=effect.verdict)
+        for effect in row[2].effects if row[2] else ():
+            if (effect.variant, effect.case) == key and (ratio := deciding(effect).ratio):
+                return Cell(figures.effect(ratio), ratio, tone=effect.verdict)
         return Cell()
 
     columns = [
