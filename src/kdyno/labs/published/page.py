@@ -39,7 +39,7 @@ from kdyno.reading.checked import values_in
 from kdyno.report import figures, plain
 from kdyno.report.charts.vega import Spec, alone, filled
 from kdyno.report.show.grid import escaped, markdown, of_rows
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import Verdict, deciding
 from kdyno.verbs.options import Json, Runs, argument, option
 from kdyno.verbs.output import check_writable, say, write, write_json
 from kdyno.verbs.subject import find_run
@@ -294,7 +294,7 @@ def _times_today(verdict: Verdict | None, suite: str) -> dict[str, Rows]:
     if verdict is None:
         return {}
     times: dict[str, dict[tuple[str, int], float]] = {}
-    for effect in verdict.effects:
+    for effect in map(deciding, verdict.effects):
         case, _, jobs = effect.case.rpartition("@")
         compiles = effect.suite == suite and jobs.isdigit()
         if compiles and effect.baseline_value and effect.ratio:
