@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Kdyno, effect, verdict
+from command_line import Kdyno, by_sums, effect, verdict
 from fake_run import boots_of
 from on_screen import text as on_screen
 from site_runs import MACHINE, small
@@ -102,6 +102,15 @@ def test_of_many_machines_a_text_has_those_at_both_ends() -> None:
     names = [line.split()[0] for line in lines[begin : begin + 17]]
     assert names == [*(f"n{at}" for at in range(8)), "and", *(f"n{at}" for at in range(32, 40))]
     assert "and 24 machines between" in lines[begin + 8] and "192" in lines[begin + 8]
+
+
+def test_effects_of_machines_are_those_of_typical_turns() -> None:
+    machines = (StratumEffect(stratum="n0", ratio=1.0, ci=None, blocks=8),)
+    for each, common in ((by_sums, "typical turns 0.00 %"), (effect, "together −4.00 %")):
+        judged = verdict(each("pipe", "slower", 0.96, strata=Strata(machines=machines)))
+        lines = (" ".join(line.split()) for line in on_screen(judged, 120).splitlines())
+        row = next(line for line in lines if "all together" in line)
+        assert common in row
 
 
 def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:

@@ -138,9 +138,10 @@ def strata(verdict: Verdict, most: int = 16) -> Grid | None:
     for effect in verdict.effects:
         if effect.strata is None:
             continue
-        common = StratumEffect(
-            stratum="all together", ratio=effect.ratio, ci=effect.ci, blocks=effect.blocks
-        )
+        # A machine's effect is that of its typical turn, also where summed times decide.
+        summed = effect.throughput is not None and effect.throughput.decides
+        name = "all together, typical turns" if summed else "all together"
+        common = StratumEffect(stratum=name, ratio=effect.ratio, ci=effect.ci, blocks=effect.blocks)
         rows.append((effect, common))
         machines = list(effect.strata.machines)
         if len(machines) > most:
