@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+import subprocess
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -19,6 +22,21 @@ def adopt() -> None:
     """From now on orphans below this process become its children (prctl(2)), not init's."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
+
+
+def until(happened: Callable[[], object], process: subprocess.Popen[Any] | None = None) -> None:
+    """Waits for it; a process that is given is alive then.
+
+    A look costs milliseconds of a CPU, more where there are many processes: without a pause
+    between them a test takes one of the CPUs from the guests that it waits for."""
+    end_s = time.monotonic() + 1800
+    waiting = True
+    while waiting:
+        waiting = not happened()
+        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < end_s
+        if waiting:
+            time.sleep(0.02)
 
 
 def below(top: int, parents: Mapping[int, int]) -> set[int]:

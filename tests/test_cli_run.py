@@ -340,9 +340,11 @@ ON_HOST = f'name = "h"\n[machine]\nkind = "host"\n{SUITE}'
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guest_build: Path) -> Path:
     monkeypatch.chdir(tmp_path)
     make_source(tmp_path / "toy")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "guest").symlink_to(guest_build.parent)
     return tmp_path
 
 

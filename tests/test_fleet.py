@@ -7,14 +7,14 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from descendants import until
 from fake_run import bench, boots_of, manifest_of, steady
 from site_runs import MACHINE, small
 
@@ -345,12 +345,12 @@ time.sleep(600)
 def test_jobs_on_this_machine_end_with_a_controller_that_is_killed(tmp_path: Path) -> None:
     controller = subprocess.Popen([sys.executable, "-c", ENGINE, str(tmp_path / "jobs")])
     number = tmp_path / "jobs" / "number"
-    wait_for(lambda: number.exists() and number.read_text().strip() != "")
+    until(lambda: number.exists() and number.read_text().strip() != "")
     job = Path("/proc") / number.read_text().strip()
     assert job.exists()
     controller.kill()
     controller.wait()
-    wait_for(lambda: has_ended(job))
+    until(lambda: has_ended(job))
 
 
 def has_ended(process: Path) -> bool:
@@ -359,13 +359,6 @@ def has_ended(process: Path) -> bool:
         return ") Z " in (process / "stat").read_text()
     except OSError:  # it may end while it is read
         return True
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < end_s
-        time.sleep(0.05)
 
 
 def test_nodes_that_measure_something_else(fleet: Fleet) -> None:

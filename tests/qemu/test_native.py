@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from booting import booted, case, command
-from descendants import adopt, descendants
+from descendants import adopt, descendants, until
 from real_kernels import built_kernels
 
 from kdyno.experiment.model import SuiteUse
@@ -266,14 +266,12 @@ def test_nothing_is_left_when_kdyno_is_killed(built: Built, tmp_path: Path) -> N
     command = [sys.executable, "-m", "kdyno", "run", EXPERIMENT, "--runs", tmp_path]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        while process.poll() is None and not descendants(b"-icount"):
-            os.sched_yield()
-        assert process.poll() is None
+        until(lambda: descendants(b"-icount"), process)
     finally:
         process.kill()
         process.wait()
-    while descendants(b"-icount"):
-        os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
+    # The kernel takes down the sandbox of a parent that is gone.
+    until(lambda: not descendants(b"-icount"))
 
 
 def test_a_guest_runs_this_machines_programs_and_sees_no_more_than_they_need(stock: Image) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
+from descendants import until
 
 from kdyno.machines.cpus import measuring
 from kdyno.measure.builder import Built
@@ -122,9 +123,7 @@ def started(tmp_path: Path, *extra: str) -> subprocess.Popen[str]:
     )
     try:
         # Not in .tmp-*, where a run begins: that name goes away while it is looked into.
-        while process.poll() is None and len(list(tmp_path.glob("[!.]*/boots/000*"))) < 3:
-            os.sched_yield()
-        assert process.poll() is None, process.communicate()
+        until(lambda: len(list(tmp_path.glob("[!.]*/boots/000*"))) >= 3, process)
     except BaseException:
         process.kill()  # or it would measure beside the next test
         raise
@@ -139,8 +138,9 @@ def test_a_killed_run_leaves_no_guest_and_goes_on_where_it_was(
     process.send_signal(kill)
     _, message = process.communicate(timeout=60)
     assert process.returncode == (-kill if kill == signal.SIGKILL else 130), message
-    while kill == signal.SIGKILL and uml_processes():
-        os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
+    if kill == signal.SIGKILL:
+        # The kernel takes down the sandbox of a parent that is gone.
+        until(lambda: not uml_processes())
     assert uml_processes() == []
     (run,) = list_runs(tmp_path)
     before = [boot for boot in run.boots() if isinstance(boot, BootRecord)]

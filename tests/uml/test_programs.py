@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import EXPERIMENT, KDYNO, kdyno, uml_processes
+from descendants import until
 from needed import need
 
 from kdyno.measure.builder import Built
@@ -156,14 +157,10 @@ def test_a_kdyno_that_is_killed_leaves_no_disk_and_no_guest(built: Built, tmp_pa
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while process.poll() is None and not list(tmp_path.glob("[!.]*/boots/0000*")):
-        os.sched_yield()
-    while process.poll() is None and not uml_processes():
-        os.sched_yield()
+    until(lambda: list(tmp_path.glob("[!.]*/boots/0000*")), process)
+    until(uml_processes, process)
     while True:
-        while process.poll() is None and disks(process.pid):  # the guest has mounted it
-            os.sched_yield()
-        assert process.poll() is None
+        until(lambda: not disks(process.pid), process)  # the guest has mounted it
         # The next boot may be making its own by now: held fast, it makes none.
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
@@ -172,8 +169,8 @@ def test_a_kdyno_that_is_killed_leaves_no_disk_and_no_guest(built: Built, tmp_pa
         process.send_signal(signal.SIGCONT)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    while uml_processes():
-        os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
+    # The kernel takes down the sandbox of a parent that is gone.
+    until(lambda: not uml_processes())
     assert disks() == []
 
 
@@ -207,13 +204,10 @@ def test_a_try_that_is_killed_goes_on_from_any_folder(built: Built, tmp_path: Pa
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while process.poll() is None and len(list(tmp_path.glob("runs/2*/boots/000*"))) < 3:
-        os.sched_yield()
-    assert process.poll() is None
+    until(lambda: len(list(tmp_path.glob("runs/2*/boots/000*"))) >= 3, process)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    while uml_processes():
-        os.sched_yield()
+    until(lambda: not uml_processes())
     (run,) = list_runs(tmp_path / "runs")
     assert run.manifest().origin == str(folder / "experiment.toml")
     before = [boot for boot in run.boots() if isinstance(boot, BootRecord)]

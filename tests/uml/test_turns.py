@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import KDYNO, kdyno, uml_processes
-from descendants import descendants
+from descendants import descendants, until
 from real_kernels import EXPERIMENT
 
 from kdyno.machines.machine import Plan
@@ -91,15 +91,12 @@ def test_a_kdyno_that_is_killed_leaves_no_stopped_guest(built: Built, tmp_path: 
     none, pipe = subprocess.DEVNULL, subprocess.PIPE
     process = subprocess.Popen(line, env=environment, stdout=none, stderr=pipe, text=True)
     try:
-        while process.poll() is None and not any(map(stopped, uml_processes())):
-            os.sched_yield()
-        assert process.poll() is None, process.communicate()
+        until(lambda: any(map(stopped, uml_processes())), process)
     finally:
         process.kill()
         process.communicate()
-    while uml_processes():
-        os.sched_yield()  # the kernel takes down the sandbox of a parent that is gone
-    assert uml_processes() == []
+    # The kernel takes down the sandbox of a parent that is gone.
+    until(lambda: not uml_processes())
 
 
 def stopped(pid: int) -> bool:
@@ -144,9 +141,7 @@ def kill_when(
         [*KDYNO, *words], env={**os.environ, **environment}, stdout=none, stderr=none
     )
     for sign in signs:
-        while process.poll() is None and not sign():
-            os.sched_yield()
-    assert process.poll() is None
+        until(sign, process)
     process.send_signal(signal.SIGKILL)
     process.wait()
 
@@ -161,8 +156,7 @@ def test_without_a_sandbox_the_guest_ends_and_the_next_run_removes_its_folder(
 
     signs = [lambda: list(temporary.glob(job)), lambda: len(guests()) >= 2]
     kill_when(signs, ["run", file, *OUTSIDE], tmp_path, temporary)
-    while guests():
-        os.sched_yield()  # the supervisor sees that its parent is gone
+    until(lambda: not guests())  # the supervisor sees that its parent is gone
     assert list(temporary.glob("kdyno-boot-*"))  # one or both of a group
     file.write_text(MACHINES["host"] + SUITE.format(seconds=0.05))
     kdyno("run", file, *OUTSIDE, runs=tmp_path / "runs", TMPDIR=str(temporary))
@@ -178,5 +172,4 @@ def test_a_killed_profile_leaves_no_profiler_and_no_guest(
     file.write_text(MACHINES["uml"] + SUITE.format(seconds=1))
     words = ["profile", file, "--variant", "stock", "--boots", "1", "--seconds", "3", *outside]
     kill_when([lambda: descendants(b"perf.data") and guests()], words, tmp_path, temporary)
-    while descendants(b"perf.data") or guests():
-        os.sched_yield()
+    until(lambda: not descendants(b"perf.data") and not guests())
