@@ -36,7 +36,7 @@ def until(happened: Callable[[], object], process: subprocess.Popen[Any] | None 
         assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < end_s
         if waiting:
-            time.sleep(0.02)
+            time.sleep(0.1)
 
 
 def below(top: int, parents: Mapping[int, int]) -> set[int]:
