@@ -427,6 +427,16 @@ def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:
             examination.connect(remote)
 
 
+def test_a_copy_that_ends_without_a_word_has_a_reason(fake: FakeBox, tmp_path: Path) -> None:
+    tar = tmp_path / "modules.tar"
+    tar.write_bytes(b"")
+    message = "rack1: modules.tar was not copied: the copy ended early"
+    for copy in (Remote.put, partial(Remote.unpack, name="modules")):
+        fake.say(put=[[1, ""]])
+        with Remote("rack1") as remote, pytest.raises(ToolError, match=message):
+            copy(remote, tar, place="/var/lib/kdyno/x", limit_s=60.0)
+
+
 def test_a_box_on_which_another_kdyno_works_is_refused(fake: FakeBox) -> None:
     fake.say(state=[[0, OWN]], own=[[1, "another kdyno works there"]])
     with pytest.raises(ToolError, match="another kdyno works there"):

@@ -130,16 +130,20 @@ class Remote:
             stdin = packing.stdout.fileno()
             answer = self.ask(PUT, path.name, place, stdin=stdin, limit_s=limit_s)
             packing.stdout.close()
-        if answer.status != 0 or packing.process.returncode != 0:
-            why = answer.last or packing.complaint()[-300:].strip() or "the copy ended early"
-            raise ToolError(f"{self.host}: {path.name} was not copied: {why}")
+            packed = packing.process.wait()
+            complaint = packing.complaint()[-300:].strip()
+        if answer.status != 0 or packed != 0:
+            raise self._not_copied(path.name, answer.last or complaint)
 
     def unpack(self, tar: Path, name: str, place: str, limit_s: float) -> None:
         """The same of a folder called ``name`` that a tar consists of."""
         with tar.open("rb") as file:
             answer = self.ask(PUT, name, place, stdin=file.fileno(), limit_s=limit_s)
         if answer.status != 0:
-            raise ToolError(f"{self.host}: {tar.name} was not copied: {answer.last}")
+            raise self._not_copied(tar.name, answer.last)
+
+    def _not_copied(self, name: str, why: str) -> ToolError:
+        return ToolError(f"{self.host}: {name} was not copied: {why or 'the copy ended early'}")
 
     def hang_up(self) -> None:
         """End the shared connection, as what has gone down does not."""
