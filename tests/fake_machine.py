@@ -38,7 +38,8 @@ class Fault:
 
     kind: str
     """boot: dies before its first word; die: in a case; silent: never answers in a case; forge:
-    says a result of its own that nobody signed; error: the case fails, the guest goes on."""
+    says a result of its own that nobody signed; error: the case fails, the guest goes on; idle:
+    says that it did nothing, in no time."""
     case: int = 0
 
 
@@ -296,6 +297,8 @@ class FakeSession:
     def _misbehaves(self, then: Callable[[], None]) -> bool:
         if self._is("die"):
             self.stop("panic")
+        elif self._is("idle"):
+            self._say("turn", case=self._case, operations=0, ns=0)
         elif self._is("error"):
             self._say("error", case=self._case, reason="made to fail")
             then()

@@ -217,6 +217,13 @@ def test_a_guest_that_fails_leaves_the_others_their_pairs(
     assert set(scores["s", "pipe", "other"]) == {0, 1, 2, 3}
 
 
+def test_a_turn_of_nothing_in_no_time_is_no_answer(tmp_path: Path) -> None:
+    run, _ = measured(usual(faults={"mine": {1: Fault("idle")}}, max_boots=3), tmp_path)
+    scores = gather(run.boots()).scores
+    assert set(scores["s", "pipe", "mine"]) == {0, 2}
+    assert set(scores["s", "pipe", "other"]) == {0, 1, 2}
+
+
 @ways
 def test_three_failures_in_a_row_give_a_variant_up(tmp_path: Path, way: str) -> None:
     faults = {"mine": {number: Fault("die") for number in (1, 2, 3)}}

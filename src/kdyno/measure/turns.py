@@ -133,9 +133,10 @@ class Member:
         self.cpu_ns = max(0, self.session.cpu_ns() - before_ns)
 
     def took(self) -> int | None:
-        """The turn's nanoseconds by the guest's clock; None where there was no answer."""
+        """The turn's nanoseconds by the guest's clock; None where there was no answer, or one of no
+        time: that is of a turn without operations, which nobody ordered."""
         answer = self.hear(*_ANSWERS)
-        return answer.ns if isinstance(answer, record.Turn) else None
+        return (answer.ns or None) if isinstance(answer, record.Turn) else None
 
     def end(self, limit_s: float) -> None:
         if self.ready and not self.lost:

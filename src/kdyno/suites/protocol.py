@@ -47,7 +47,9 @@ Reps = Annotated[
     tuple[tuple[Operations, Nanoseconds], ...], Field(min_length=1, max_length=REPS_MAX)
 ]
 Text = Annotated[str, AfterValidator(clean)]
-Extra = Annotated[dict[Text, Annotated[str, AfterValidator(_encodable)]], Field(max_length=32)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(clean)]
+"""As long as a run's folder takes it."""
+Extra = Annotated[dict[Name, Annotated[str, AfterValidator(_encodable)]], Field(max_length=32)]
 
 
 @dataclass(frozen=True)
