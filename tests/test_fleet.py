@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -143,6 +144,16 @@ class Fleet:
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path / "runs", FakeEngine(tmp_path / "jobs"))
+
+
+def test_a_shard_that_was_ended_as_it_began_gives_no_images(fleet: Fleet) -> None:
+    with fleet.new() as writer:
+        controller = fleet.controller(writer)
+        controller.run()
+        place, union = controller.place, controller.union
+        shutil.rmtree(next(place.shard(0).glob("*")) / "images")
+        union.save_images(map(place.shard, place.numbers()))
+        assert {path.stem for path in (writer.run.path / "images").iterdir()} == {"stock", "mine"}
 
 
 def options(fleet: Fleet, name: str) -> list[str]:
@@ -513,6 +524,7 @@ def test_settings(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="there are slurm"):
             settings(on, file)
     mistakes = {"[fleet]\nnodez = 1\n": 'Did you mean "nodes"', "[fleet]\nnodes = 0\n": "nodes"}
+    mistakes['[fleet]\nsbatch = { job-name = "me" }\n'] = "job-name: kdyno finds its jobs by that"
     for text, message in {**mistakes, "[fleet": "is not TOML"}.items():
         file.write_text(text)
         with pytest.raises(UsageError, match=message):

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.reading.checked import FromFile, check, values
@@ -43,6 +43,8 @@ may show an old state of a folder for that long."""
 _PATIENCE_S = 30.0
 _END_S = 5.0
 _PR_SET_PDEATHSIG = 1
+_OWN_OPTIONS = {"array", "job-name", "parsable"}
+"""Of sbatch: by these kdyno finds its jobs."""
 _OVER = {
     *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"),
     *("BOOT_FAIL", "DEADLINE", "REVOKED", "GONE"),
@@ -71,6 +73,13 @@ class Settings(FromFile):
     """Jobs may share a machine; each measures on CPUs that no other has."""
     sbatch: dict[str, str | int | bool] = Field(default_factory=dict)
     """Further options of sbatch, by their long names."""
+
+    @field_validator("sbatch")
+    @classmethod
+    def _kdynos_own(cls, options: dict[str, Any]) -> dict[str, Any]:
+        if own := sorted(_OWN_OPTIONS & options.keys()):
+            raise ValueError(f"{', '.join(own)}: kdyno finds its jobs by that: leave it out")
+        return options
 
     @property
     def slurm(self) -> bool:

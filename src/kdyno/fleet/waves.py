@@ -279,12 +279,14 @@ class Union:
         self._writer.save_manifest(self.manifest)
 
     def save_images(self, folders: Iterable[Path]) -> None:
-        """How the kernels were built, as the first shard with these images says it."""
+        """How the kernels were built, as the first shard with these images says it. One that was
+        ended as it began has not all of them."""
         for run in (run for folder in folders for run in list_runs(folder)):
-            if run.manifest().images == self.manifest.images:
-                for variant in self.manifest.images:
-                    self._writer.save_image(variant, run.image(variant))
-                return
+            with suppress(KdynoError):
+                if run.manifest().images == self.manifest.images:
+                    for name, image in [(name, run.image(name)) for name in self.manifest.images]:
+                        self._writer.save_image(name, image)
+                    return
 
     def _count(self, boot: BootRecord) -> None:
         self.boots = max(self.boots, boot.index + 1)
