@@ -228,6 +228,7 @@ def test_an_emulator_is_known_by_its_version(monkeypatch: pytest.MonkeyPatch) ->
     answering(monkeypatch, "QEMU emulator version 6.2.0\n")
     with pytest.raises(ToolError, match=r"is version 6\.2\.0; kdyno needs 7.2 or later"):
         emulator.find()
+    assert str(emulator.missing()).endswith(" is version 6.2.0; kdyno needs 7.2 or later")
     monkeypatch.setattr(emulator.shutil, "which", lambda _name: None)
     with pytest.raises(ToolError, match="apt-get install --no-install-recommends qemu-system-x86"):
         emulator.find()

@@ -74,7 +74,8 @@ def missing() -> str | None:
     try:
         find()
     except ToolError as problem:
-        return str(problem).partition(": ")[2].partition(". ")[0]
+        text = str(problem)
+        return (text.partition(": ")[2] or text).partition(". ")[0]
     return None
 
 
