@@ -21,6 +21,7 @@ from kdyno.experiment.model import one_group
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.kernels.source import fetch, parse
 from kdyno.kernels.sources import archive, tree as trees
+from kdyno.machines import guest
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites import score as figure
 from kdyno.suites.catalogue import Case, load, load_file
@@ -160,6 +161,12 @@ def test_an_expression_without_an_end_is_ended(
     for search in (figure.read, figure.also):
         with pytest.raises(figure.NoFigure, match=r"0\.05 s of CPU time without an end"):
             search(case, text)
+
+
+@pytest.mark.parametrize("beginning", ["Requested init ", "INFO: rcu"])
+def test_a_console_of_one_line_takes_no_minutes(beginning: str) -> None:
+    console = beginning * ((2 << 20) // len(beginning))
+    assert guest.sign(console) is None and guest._WARNING.findall(console) == []
 
 
 @pytest.mark.parametrize("pattern", ["(" * 600 + ")" * 600, "(a)" + "b" * 1000, "(?:" * 330 + "x"])

@@ -63,7 +63,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SIGNS: Mapping[str, str] = {
     "oom": r"Out of memory: Killed process|System is deadlocked on memory"
     r"|Kernel panic - not syncing: Out of memory",
-    "init-died": r"Attempted to kill init|No working init found|Requested init .* failed"
+    "init-died": r"Attempted to kill init|No working init found|Requested init .{1,200} failed"
     r"|Kernel panic - not syncing: (?:VFS|No init)",
     "no-seccomp": r"SECCOMP userspace requested but not functional",
     "oops": r"BUG: |Oops|general protection fault|Kernel mode fault|Segfault with no mm"
@@ -76,7 +76,9 @@ _SCHEDULER = "scheduler: "
 """How a guest begins when it says that its scheduler is not, or no longer, in charge."""
 _symbols: Callable[[Image], Path] = deferred("kdyno.kernels.installed:symbols")
 _MOST_WARNINGS = 5
-_WARNING = re.compile(r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.*stall|soft lockup).*$", re.M)
+_WARNING = re.compile(
+    r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.{1,200}stall|soft lockup).*$", re.M
+)
 
 
 @cache
