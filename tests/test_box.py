@@ -7,12 +7,14 @@ import json
 import os
 import re
 import shutil
+import string
 import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -465,6 +467,16 @@ def test_images_have_to_fit_together(fake: FakeBox, tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"500 MB are free in /var/lib, and 656 .* for new, other"):
         box.probe(lambda _text: None)
     assert not [each for each in fake.log if each[:2] == ["put", "vmlinuz"]]
+
+
+def test_of_a_box_that_is_ready_nothing_is_kept_but_what_was_asked(fake: FakeBox) -> None:
+    letters = string.ascii_lowercase
+    many = [f"{a}{b}{c}\t1" for a, b, c in product(letters, letters[:8], letters[:8])]
+    answer = [0, "\n".join([*many, "quiet_smt\ton to off", "cpus\t0-3"])]
+    outcome = booted(fake.box(), fake, OWN, NEW, NEW, settle=[answer])
+    assert outcome.host.status == "ok"
+    before = outcome.host.before
+    assert before["quiet_smt"] == "on to off" and len(before) < 20
 
 
 def test_words_of_a_box_are_a_strangers() -> None:

@@ -103,6 +103,11 @@ _RENEWED_S = 3600.0
 """How long a box stays this run's without a word of it, whatever is waited for or copied."""
 _TAKEN = 3
 """Status of what is requested of a box that another kdyno has by now."""
+_SETTLED = {
+    "cpus",
+    *(f"quiet_{each}" for each in ("smt", "governor", "turbo", "boost", "timers", "irqbalance")),
+}
+"""What box.sh says when a box is ready."""
 _LOAD_AVERAGE = re.compile(r"(\d{1,6}\.\d\d) \S+ \S+ (\d{1,9})/")
 _LEFT_OUT = re.compile(
     r"(BOOT_IMAGE|initrd|kdyno\.\w+|panic|oops|softlockup_panic|nmi_watchdog|systemd\.watchdog_sec"
@@ -388,7 +393,7 @@ class Box(Built):
         if (answer := self._ours(ask(call("settle"), *words, limit_s=_SETTLE_S))).status:
             cause = refused(f"the box is not ready for it: {answer.last}")
             return cause if answer.reached else self._aftermath(booted, cause, True)
-        fields = fields_of(answer.text)
+        fields = {name: fact for name, fact in fields_of(answer.text).items() if name in _SETTLED}
         online, wanted = cpus_of(fields.pop("cpus", "")), self._cpus(plan.variant)
         if len(online) < wanted:
             why = "; [box] quiet = true switched SMT off" if "quiet_smt" in fields else ""
@@ -651,8 +656,12 @@ class Boxes:
             raise ToolError(f"{' and '.join(self._boxes)} are names of one and the same box")
 
     def several(self) -> Mapping[str, facts.Facts]:
-        every = ((host, box.host_facts()) for host, box in self._boxes.items())
-        return {f"{own.get('cpu_model') or 'unknown CPU'} {host}": own for host, own in every}
+        every = {host: box.host_facts() for host, box in self._boxes.items()}
+        names = {
+            host: f"{own.get('cpu_model') or 'unknown CPU'} {host}" for host, own in every.items()
+        }
+        # As long as BootJob.machine may be; a name of a host alone may be longer.
+        return {names[host][-200:]: own for host, own in every.items()}
 
     def host_facts(self) -> facts.Facts:
         common = common_facts([dict(own) for own in self.several().values()])
