@@ -23,6 +23,7 @@ from fake_tree import FakeApt, commit, git, make_deb, make_repository, make_tar,
 from needed import need
 from toy_kernel import write_files
 
+from kdyno import whole as files
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import SourceSpec, Tree, fetch, parse
 from kdyno.kernels.sources import debian
@@ -438,6 +439,12 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, tree: Path) -> None:
     blocked.write_text("a file where the cache should be")
     with pytest.raises(ToolError, match="KDYNO_CACHE names another cache folder"):
         got(f"path:{tree}", blocked)
+    where = tmp_path / "kdyno"
+    for file, words in ((where / "x", True), (tmp_path, True), (tree / "Makefile", False)):
+        with pytest.raises(ToolError) as refusal, files.cache_errors(where):
+            raise PermissionError(13, "Permission denied", str(file))
+        assert str(refusal.value).startswith(f"cannot write or read {file}: Permission denied")
+        assert ("KDYNO_CACHE" in str(refusal.value)) is words
 
 
 MIRROR = "http://mirror.example/debian"

@@ -38,10 +38,11 @@ def no_space(path: Path, needed_bytes: int | None = None) -> str:
     return f"no space left in {there} ({free} free{needed}, or a quota or limit is reached)"
 
 
-def require_space(where: Path, needed_bytes: int) -> None:
-    """ToolError, before the work, where the cache's folder has fewer bytes free."""
+def require_space(where: Path, needed_bytes: int, cache: bool = True) -> None:
+    """ToolError, before the work, where a folder, of the cache or not, has fewer bytes free."""
     if shutil.disk_usage(_existing(where)).free < needed_bytes:
-        raise ToolError(f"{no_space(where, needed_bytes)}. Free some; {_ELSEWHERE}")
+        way_out = f"Free some; {_ELSEWHERE}" if cache else "Free some"
+        raise ToolError(f"{no_space(where, needed_bytes)}. {way_out}")
 
 
 @contextmanager
@@ -50,9 +51,12 @@ def cache_errors(where: Path, needed_bytes: int | None = None) -> Iterator[None]
     try:
         yield
     except OSError as problem:
-        what = f"cannot write or read {problem.filename or where}: {problem.strerror}"
+        path = Path(os.fsdecode(problem.filename or where))
+        what = f"cannot write or read {path}: {problem.strerror}"
         if problem.errno in NO_SPACE:
             what = f"{no_space(where, needed_bytes)}. Free some"
+        elif not (path.is_relative_to(where) or where.is_relative_to(path)):
+            raise ToolError(what) from problem  # of a source: no other cache makes that readable
         raise ToolError(f"{what}; {_ELSEWHERE}") from problem
 
 
@@ -143,8 +147,8 @@ def check(path: Path) -> None:
         if not os.access(target, os.W_OK):
             raise
         return
+    aside.unlink()  # while it is locked: another's sweep takes it otherwise
     os.close(descriptor)
-    aside.unlink()
 
 
 @contextmanager

@@ -231,7 +231,7 @@ def disk_folder(parent: Path, size_bytes: int) -> Iterator[Path]:
     """An empty folder on the file system of ``parent``, which must have the room."""
     parent.mkdir(parents=True, exist_ok=True)
     whole.sweep(parent)  # before it is asked whether there is room
-    whole.require_space(parent, size_bytes + SPARE_BYTES)
+    whole.require_space(parent, size_bytes + SPARE_BYTES, cache=False)
     with whole.scratch("boot", parent) as folder:
         yield folder
 
