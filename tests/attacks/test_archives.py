@@ -95,6 +95,14 @@ def test_what_has_no_place_in_a_source_is_refused(tmp_path: Path, odd: tarfile.T
     assert not [path for path in tmp_path.rglob("outside") if "cache" not in path.parts]
 
 
+def test_a_link_that_leads_out_through_another_one_is_refused(tmp_path: Path) -> None:
+    deep = "d/" * 14
+    up = member(f"linux/{deep}up", tarfile.SYMTYPE, "../" * 14)  # the top of the tree
+    out = member("linux/out", tarfile.SYMTYPE, f"{deep}up/{'../' * 14}{tmp_path}")
+    with pytest.raises(KdynoError, match=r"the link 'out' leads out of the tree"):
+        unpacked(tmp_path, (up, b""), (out, b""))
+
+
 def test_no_file_of_an_archive_runs_as_its_owner(tmp_path: Path) -> None:
     tree = unpacked(tmp_path, (member("linux/scripts/tool", mode=0o6755), b"#!/bin/sh\n"))
     kept = [tree.path / "scripts/tool", *(path for path in tree.path.rglob("*") if path.is_file())]

@@ -372,3 +372,18 @@ def test_a_patch_reads_and_writes_through_no_link(tmp_path: Path, way: str) -> N
         of_variant(toy.tree.path, patches, {}, [])
     assert [path.name for path in precious.iterdir()] == ["file"]
     assert (precious / "file").read_text() == "as it was\n"
+
+
+def test_nothing_is_changed_behind_a_link_of_the_source(tmp_path: Path) -> None:
+    """In a copy of its folder, it leads elsewhere."""
+    toy = Toy(tmp_path / "x")
+    (toy.tree.path / "lib" / "in").symlink_to("../arch")
+    patch = tmp_path / "x.patch"
+    patch.write_text(FILE.format(name="lib/in/file"))
+    for patches, placed, flags in (
+        ([patch], {}, []),
+        ([], {"lib/in/memcpy.S": ""}, []),
+        ([], {}, [("lib/in/x.c", "-O3")]),
+    ):
+        with pytest.raises(UsageError, match="lib/in is a symbolic link"):
+            of_variant(toy.tree.path, patches, placed, flags)

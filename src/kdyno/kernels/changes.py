@@ -122,6 +122,7 @@ def of_variant(
                 if after and after[1]:
                     executable.add(path)
     for path, text in placed.items():
+        _check_links(tree, path, "a memory routine")
         if path in files:
             raise UsageError(f"a patch changes {path}, which `memcpy` replaces; use one of them")
         if not (tree / path).is_file():
@@ -134,6 +135,14 @@ def of_variant(
     return Changes(files, frozenset(executable))
 
 
+def _check_links(tree: Path, path: str, origin: str) -> None:
+    """UsageError for a path through a link: it is written in copies of folders, from which the same
+    link leads elsewhere."""
+    for each in (PurePosixPath(path), *PurePosixPath(path).parents):
+        if (tree / each).is_symlink():
+            raise UsageError(f"{origin}: {each} is a symbolic link; change the file itself")
+
+
 def _content(file: Path) -> tuple[bytes, bool] | None:
     """(content, whether it may be run); None where there is no file."""
     return (file.read_bytes(), bool(file.stat().st_mode & 0o100)) if file.is_file() else None
@@ -141,7 +150,7 @@ def _content(file: Path) -> tuple[bytes, bool] | None:
 
 def _makefile_of(tree: Path, files: Mapping[str, bytes | None], path: str) -> tuple[str, bytes]:
     """Path and present text of the Makefile that compiles ``path``."""
-    safe_path(path, "cflags")
+    _check_links(tree, safe_path(path, "cflags"), "cflags")
 
     def content(name: str) -> bytes | None:
         return files[name] if name in files else (_content(tree / name) or (None,))[0]
@@ -163,8 +172,7 @@ def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str
     paths = touched_paths(content.decode("utf-8", "surrogateescape"), str(patch))
     for path in paths:
         original, copy = tree / path, scratch / path
-        if original.is_symlink():
-            raise UsageError(f"patch {patch}: {path} is a symbolic link; change the file itself")
+        _check_links(tree, path, f"patch {patch}")
         if path not in already and original.is_file():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(original, copy)
@@ -188,7 +196,10 @@ def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str
         if file.is_symlink():
             link = file.relative_to(scratch)
             raise UsageError(f"patch {patch} makes {link} a symbolic link; kdyno follows none")
-    return {*paths, *(str(p.relative_to(scratch)) for p in scratch.rglob("*") if p.is_file())}
+    made = {str(p.relative_to(scratch)) for p in scratch.rglob("*") if p.is_file()}
+    for path in made:
+        _check_links(tree, path, f"patch {patch}")
+    return made.union(paths)
 
 
 def _failure(output: str, paths: list[str], tree: Path) -> str:

@@ -281,6 +281,8 @@ def manifest_lines(root: Path, files: Files, source: str, progress: Progress) ->
             f"has {MOST_BYTES / 1e9:.0f} GB at most"
         )
 
+    place = os.path.realpath(root)
+
     def lines_of(batch: Files) -> list[tuple[str, str]]:
         pairs = []
         for path, status in batch:
@@ -290,8 +292,10 @@ def manifest_lines(root: Path, files: Files, source: str, progress: Progress) ->
             if mode == "link":
                 target = os.readlink(full)
                 landed = os.path.normpath(os.path.join(os.path.dirname(path), target))
-                # A patch or a build that follows such a link would write outside its own tree.
-                if os.path.isabs(target) or landed == ".." or landed.startswith("../"):
+                # A patch or a build that follows such a link would write outside its own tree. What
+                # it lands at by its text is elsewhere where it leads through another link.
+                outside = os.path.isabs(target) or f"{landed}/".startswith("../")
+                if outside or not Path(os.path.realpath(full)).is_relative_to(place):
                     raise UsageError(
                         f"source {source}: the link {path!r} leads out of the tree, to "
                         f"{target!r}. Remove it, or replace it by the file itself"
