@@ -55,7 +55,7 @@ int load_wait_ms(const struct load *load) {
     return now >= load->next_ns ? 0 : (int)((load->next_ns - now) / 1000000) + 1;
 }
 
-// A command that goes on and on is looked at less often.
+// A command that goes on and on is looked at less often. For the picture: of two looks the mean.
 static void thin(struct load *load) {
     for (int i = 0; i < LOAD_LOOKS / 2; i++) {
         load->looks[i] = load->looks[2 * i + 1];
@@ -65,19 +65,26 @@ static void thin(struct load *load) {
     load->every_ns *= 2;
 }
 
-void load_look(struct load *load) {
-    uint64_t busy, all, runnable, now;
-    if (!load->tasks || (now = clock_ns()) < load->next_ns || !stat_now(&busy, &all, &runnable))
-        return;
+static void keep(struct load *load, uint64_t now, uint64_t runnable, uint32_t busy_percent) {
     if (load->count == LOAD_LOOKS)
         thin(load);
     load->looks[load->count].ms = (uint32_t)((now - load->start_ns) / 1000000);
     load->looks[load->count].runnable = (uint32_t)runnable;
-    load->looks[load->count++].busy_percent =
-        all > load->all ? (uint32_t)(100 * (busy - load->busy) / (all - load->all)) : 0;
+    load->looks[load->count++].busy_percent = busy_percent;
+    load->span_ns += load->every_ns;
+    load->runnable_ns += load->every_ns * runnable;
+    load->low_ns += 2 * runnable < load->tasks ? load->every_ns : 0;
+    load->next_ns = now + load->every_ns;
+}
+
+void load_look(struct load *load) {
+    uint64_t busy, all, runnable, now;
+    if (!load->tasks || (now = clock_ns()) < load->next_ns || !stat_now(&busy, &all, &runnable))
+        return;
+    uint64_t passed = all > load->all ? all - load->all : 0;
+    keep(load, now, runnable, passed ? (uint32_t)(100 * (busy - load->busy) / passed) : 0);
     load->busy = busy;
     load->all = all;
-    load->next_ns = now + load->every_ns;
 }
 
 void load_note(const struct load *load) {
@@ -85,21 +92,19 @@ void load_note(const struct load *load) {
     if (!load->tasks || !load->count)
         return;
     size_t used = 0;
-    uint64_t total = 0, low = 0;
     for (int i = 0; i < load->count; i++) {
-        uint32_t runnable = load->looks[i].runnable;
-        int length = snprintf(text + used, sizeof text - used, "%s%u:%u:%u", i ? " " : "",
-                              load->looks[i].ms, runnable, load->looks[i].busy_percent);
+        int length =
+            snprintf(text + used, sizeof text - used, "%s%u:%u:%u", i ? " " : "", load->looks[i].ms,
+                     load->looks[i].runnable, load->looks[i].busy_percent);
         if (length < 0 || (size_t)length >= sizeof text - used)
             break;
         used += (size_t)length;
-        total += runnable;
-        low += 2 * (uint64_t)runnable < load->tasks;
     }
+    double span_ns = (double)load->span_ns;
     bench_note("load", text, used);
-    int length = snprintf(text, sizeof text, "%.2f", (double)total / load->count);
+    int length = snprintf(text, sizeof text, "%.2f", (double)load->runnable_ns / span_ns);
     bench_note("mean_runnable", text, (size_t)length);
-    length = snprintf(text, sizeof text, "%.1f", 100.0 * (double)low / load->count);
+    length = snprintf(text, sizeof text, "%.1f", 100.0 * (double)load->low_ns / span_ns);
     bench_note("low_parallelism_percent", text, (size_t)length);
     length = snprintf(text, sizeof text, "%" PRIu64, load->tasks);
     bench_note("load_tasks", text, (size_t)length);

@@ -10,7 +10,8 @@ enum { LOAD_LOOKS = 1024 };
 struct load {
     uint64_t tasks; // asked for; 0: nothing is recorded
     uint64_t start_ns, next_ns, every_ns;
-    uint64_t busy, all; // ticks of the machine at the last look
+    uint64_t busy, all;                    // ticks of the machine at the last look
+    uint64_t span_ns, runnable_ns, low_ns; // of all looks, each as long as until the next one
     struct {
         uint32_t ms, runnable, busy_percent;
     } looks[LOAD_LOOKS];

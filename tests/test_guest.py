@@ -346,3 +346,16 @@ def test_supervise_does_not_begin_for_one_who_is_gone(program: Path, tmp_path: P
     done = subprocess.run([program, *words], pass_fds=[sender], timeout=60, check=False)
     os.close(sender)
     assert done.returncode == 1 and not (tmp_path / "begun").exists()
+
+
+@pytest.mark.needs("gcc")
+def test_of_a_long_command_the_load_is_that_of_all_looks(tmp_path: Path) -> None:
+    """Where the picture of it is thinned, first after 102 seconds."""
+    program = tmp_path / "load_thinned"
+    source = Path(__file__).with_name("native") / "load_thinned.c"
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{GUEST}"]
+    subprocess.run(["gcc", *flags, "-o", program, source], check=True)
+    done = subprocess.run([program, "60", "102", "104", "900"], capture_output=True, text=True)
+    for line in done.stdout.splitlines():
+        assert [float(word) for word in line.split()] == pytest.approx([6.4, 20.0], rel=0.02)
+    assert len(done.stdout.splitlines()) == 4
