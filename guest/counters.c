@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "wire.h"
 
 #define CACHE(which)                                                                               \
     (PERF_COUNT_HW_CACHE_##which | PERF_COUNT_HW_CACHE_OP_READ << 8 |                              \
@@ -42,6 +43,7 @@ enum { EVENTS = sizeof events / sizeof *events };
 static const char *const sides[] = {"-user", "-kernel", ""};
 enum { USER, KERNEL, WHOLE };
 enum { MOST = 2 * (COUNTERS_MOST + 1) }; // the metric may be one more
+_Static_assert(MOST + 1 + 8 <= WIRE_NOTES_MAX, "and how long, and a program with its load");
 
 struct reading {
     uint64_t count, enabled_ns, running_ns; // as PERF_FORMAT_TOTAL_TIME_* have them

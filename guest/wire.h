@@ -12,7 +12,7 @@
 enum {
     WIRE_REPS_MAX = 512,
     WIRE_TEXT_MAX = 8 * 1024,
-    WIRE_NOTES_MAX = 16,
+    WIRE_NOTES_MAX = 24,
     WIRE_KEY_MAX = 32,
     WIRE_NOTE_BYTES_MAX = 64 * 1024, // of all notes together
 };
