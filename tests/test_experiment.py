@@ -18,6 +18,7 @@ from hypothesis import example, given, settings, strategies as st
 from vocabularies import knowing
 
 from kdyno.errors import UsageError
+from kdyno.experiment import model
 from kdyno.experiment.loader import Overrides, apply, load, parse, variant
 from kdyno.experiment.model import (
     TABLES,
@@ -159,14 +160,28 @@ def test_paths_begin_at_the_experiment(tmp_path: Path) -> None:
     text = (
         'name = "x"\nbaseline = "a"\n[variant.a]\nsource = "path:../FOLDER/tree"\n'
         '[variant.b]\nsource = "tar:x.tar"\n[variant.c]\nsource = "git:tree#v7.3"\n'
-        '[variant.d]\nsource = "git:https://example.org/x.git#v7.3"\n' + SIMD
+        '[variant.d]\nsource = "git:https://example.org/x.git#v7.3"\ncompiler = "bin/cc"\n' + SIMD
     ).replace("FOLDER", tmp_path.name)
+    assert parsed(text, tmp_path).variants[3].compiler == f"{tmp_path}/bin/cc"
     assert [variant.source for variant in parsed(text, tmp_path).variants] == [
         f"path:{tmp_path}/tree",
         f"tar:{tmp_path}/x.tar",
         f"git:{tmp_path}/tree#v7.3",
         "git:https://example.org/x.git#v7.3",
     ]
+
+
+def test_words_of_a_command_stay_as_they_are() -> None:
+    for command in ("cut -d ' ' -f 1", ["cut", "-d", " ", "-f", "1"]):
+        assert model._command(command) == ("cut", "-d", " ", "-f", "1")
+    with pytest.raises(ValueError, match="the command is empty"):
+        model._command([" ", "x"])
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_share_of_400_digits_is_out_of_range(sign: str) -> None:
+    with pytest.raises(UsageError, match="out of range"):
+        two(more=f"[measure]\nprecision = {sign}{'9' * 400}\n")
 
 
 def test_a_fragment_beside_the_experiment_comes_before_ours(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ class Watching(Closed):
 
     base: Ref | None = None
     """With what the branch is compared at first and after a rebase: the newest common commit."""
-    command: model.Texts = ()
+    command: model.Words = ()
     """Gets each difference as JSON on its stdin."""
 
 

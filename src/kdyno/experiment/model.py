@@ -199,7 +199,7 @@ def _share(value: object, low: float = 0.0, high: float = 0.25) -> float:
     if isinstance(value, str) and (match := _PERCENT.fullmatch(value.strip())):
         share = float(match[1]) / 100
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        share = float(min(value, 1e9)) if math.isfinite(value) else math.nan
+        share = float(max(-1, min(value, 1e9))) if abs(value) < math.inf else math.nan
     else:
         raise ValueError(stands_where(value, 'a share like "0.5%" or 0.005'))
     if not low < share <= high:
@@ -229,6 +229,8 @@ def _of(allowed: Collection[str]) -> AfterValidator:
 Text = Annotated[str, AfterValidator(_line)]
 Entry = Annotated[Text, AfterValidator(_entry)]
 Texts = tuple[Entry, ...]
+Words = tuple[Text, ...]
+"""Of a command: nothing is taken from them."""
 Name = Annotated[Text, like(NAME.pattern, f" is not a name: {NAME_RULE}")]
 # These strings pass through make and a shell on their way to the compiler.
 Flags = Annotated[
@@ -250,6 +252,7 @@ CFile = Annotated[
 Compiler = Annotated[
     Text,
     AfterValidator(str.strip),
+    AfterValidator(lambda name, info: str(Place.of(info).path(name)) if "/" in name else name),
     like(
         r"[A-Za-z0-9_/][A-Za-z0-9._+/-]{0,200}",
         ' is not a compiler. Allowed: one program, like "gcc-12" or a path; flags go into cflags',
@@ -605,8 +608,8 @@ def _command(value: object) -> tuple[str, ...]:
         except ValueError as problem:
             raise ValueError(f"{quoted(value)}: {problem}") from None
     else:
-        words = adapter(Texts).validate_python(value)
-    if not words:
+        words = adapter(Words).validate_python(value)
+    if not words or not words[0].strip():
         raise ValueError("the command is empty")
     return words
 
