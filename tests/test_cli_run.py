@@ -436,7 +436,8 @@ def test_options_are_those_of_the_architecture(tmp_path: Path) -> None:
         'choice\n\tprompt "Timer"\n\thelp\n\t config NOT_ONE\n\n\tconfig ONLY_X86\n\t\tbool "x"\n'
         "\thelp\n\t  text\n\nendchoice\nconfig ALONE\n\tint\n"
     )
-    (tmp_path / "arch/x86/um/Kconfig").write_text('config B\n\tbool "B"\n')
+    (tmp_path / "arch/x86/um/Kconfig").write_text('config B\n\tbool "B"\nsource "loop"\n')
+    (tmp_path / "loop").symlink_to("loop")
     um = options(tmp_path, Changes(), arch("um"))
     assert {name: (value.kind, value.prompt) for name, value in um.items()} == {
         "CONFIG_A": ("int", True),

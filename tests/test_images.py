@@ -26,7 +26,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.loader import parse
 from kdyno.experiment.model import Experiment, Variant
 from kdyno.kernels import installed
-from kdyno.kernels.image import Image
+from kdyno.kernels.image import KEXEC, Image, release_of
 from kdyno.machines.cpus import place
 from kdyno.machines.machine import Method, Setup
 from kdyno.machines.qemu import Chance, Qemu, first_files
@@ -289,9 +289,18 @@ def test_symbols_are_read_as_kallsyms_packs_them(tmp_path: Path, new: bool) -> N
     assert len(result) == 5000
     assert result[3] == f"{BASE + 48:016x} t sys_3"
     assert result[7] == f"{BASE + 112:016x} T " + "long_" * 30
-    file.write_bytes(b"\x7fELF" + bytes(10_000))
-    with pytest.raises(ToolError, match="no table of symbols"):
-        list(installed.lines(file, percpu=True))
+    cut = table(symbols, new=True)[:-100]
+    for content in (b"\x7fELF" + bytes(10_000), cut):
+        file.write_bytes(content)
+        with pytest.raises(ToolError, match="no table of symbols"):
+            list(installed.lines(file, percpu=True))
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 5000])
+def test_a_damaged_archive_for_another_machine_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / KEXEC.name).write_bytes(content)
+    with pytest.raises(ToolError, match=r"kexec\.tar: damaged; delete the folder"):
+        release_of(Image("x", tmp_path, "x86_64", 64, "7.3", {"extracts": [KEXEC.name]}))
 
 
 def test_an_installed_kernel_gets_its_modules_and_a_pc(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from fake_tree import make_repository, make_tree
 from kdyno import sandbox
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.kernels.source import Tree, fetch, parse
+from kdyno.kernels.sources.git import first_parents
 
 PROGRAM = "PROGRAM"
 """Stands for the program that leaves a mark."""
@@ -302,6 +303,17 @@ def test_a_work_tree_and_borrowed_objects_are_still_sources(hostile: Hostile) ->
     digests = {hostile.got(f"git:{each}").digest for each in (other, other / "lib", borrowed, bare)}
     assert digests == {hostile.git("rev-parse", "HEAD^{tree}")}
     assert len(hostile.got(f"path:{other}").manifest()) == 12
+
+
+def test_odd_words_of_a_repository_are_no_traceback(hostile: Hostile) -> None:
+    hostile.write("lib/more.c", "x")
+    hostile.commit_all()
+    hostile.set({"i18n.logOutputEncoding": "UTF-16"})
+    assert [each.title for each in first_parents(hostile.tree, "HEAD~1..HEAD")] == ["more"]
+    info = hostile.git_folder / "objects" / "info"
+    (info / "alternates").write_text("info/loop\na\0b\n")
+    (info / "loop").symlink_to("loop")
+    assert "lib/more.c" in hostile.got(f"git:{hostile.tree}").manifest()
 
 
 def test_this_users_own_ignores_still_count(

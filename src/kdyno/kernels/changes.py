@@ -24,7 +24,7 @@ from kdyno.sandbox import Binds, confined
 _FILE_LINE = re.compile(r"(?:---|\+\+\+) ([^\t]+)")
 _GIT_LINE = re.compile(r"(?:rename|copy) (?:from|to) (.+)")
 _GIT_HEADER = re.compile(r"diff --git (\S+) (\S+)\s*$")
-_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_HUNK = re.compile(r"@@ -\d+(?:,(\d{1,9}))? \+\d+(?:,(\d{1,9}))? @@")
 _FAILED = re.compile(r"^Hunk #(\d+) (?:FAILED|ignored) at (\d+)", re.MULTILINE)
 _EXISTS = re.compile(r"^The next patch would create the file '?(.+?)'?,$")
 _PATCHING = re.compile(r"^(?:patching|checking) file '?([^'\n]+?)'?(?: \(.*\))?$")

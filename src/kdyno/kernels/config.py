@@ -5,6 +5,7 @@ why; and which sysctls a source has."""
 from __future__ import annotations
 
 import functools
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -205,8 +206,8 @@ def options(tree: Path, changes: Changes, arch: Arch) -> dict[str, Option]:
             continue
         visited.add(path)
         content = changes.files.get(path)
-        # A tree of others may name files elsewhere, or links to them.
-        file = (tree / path).resolve()
+        # A tree of others may name files elsewhere, or links to them, or to each other.
+        file = Path(os.path.realpath(tree / path))
         if content is None and file.is_relative_to(tree.resolve()) and file.is_file():
             content = file.read_bytes()
         waiting += _declared(path, (content or b"").decode("utf-8", "replace"), declared)

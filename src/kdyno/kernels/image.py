@@ -208,7 +208,8 @@ def release_of(image: Image) -> str:
     if not image.has(KEXEC):
         return image.version
     packed = image.folder / KEXEC.name
-    with tarfile.open(packed) as tar:
+    first = None
+    with suppress(tarfile.TarError), tarfile.open(packed) as tar:
         first = tar.next()
     release = first.name.partition("/")[0] if first else ""
     if not RELEASE.fullmatch(release):

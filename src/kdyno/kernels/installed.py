@@ -14,6 +14,7 @@ import shutil
 import stat
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -398,12 +399,13 @@ def lines(kernel: Path, percpu: bool) -> Iterator[str]:
     """``ADDRESS KIND NAME`` of each symbol, as ``nm`` has it; ToolError where there is no table.
     percpu: CONFIG_KALLSYMS_ABSOLUTE_PERCPU, by which offsets of code are negative."""
     data = kernel.read_bytes()
-    for digits in _DIGITS.finditer(data):
-        for start, tokens in _tables(data, digits.start()):
-            after = _even(start + len(b"".join(tokens)) + _TOKENS) + 2 * _TOKENS
-            for names, offsets, base in _parts(data, start, after):
-                yield from _symbols(data, names, offsets, base, tokens, percpu)
-                return
+    with suppress(struct.error):  # a table that is cut short
+        for digits in _DIGITS.finditer(data):
+            for start, tokens in _tables(data, digits.start()):
+                after = _even(start + len(b"".join(tokens)) + _TOKENS) + 2 * _TOKENS
+                for names, offsets, base in _parts(data, start, after):
+                    yield from _symbols(data, names, offsets, base, tokens, percpu)
+                    return
     raise ToolError(f"{kernel}: no table of symbols in it (CONFIG_KALLSYMS)")
 
 

@@ -322,7 +322,8 @@ def _shared(home: Path) -> Iterator[Path]:
     while waiting and len(stores) < _MOST_ALTERNATES:
         objects = waiting.pop()
         for line in _lines(objects / "info" / "alternates"):
-            other = (objects / line).resolve()
+            # A loop of links, or a name that none can be, borrows from nowhere.
+            other = Path(os.path.realpath(objects / line.replace("\0", "")))
             if other not in stores and (other / "pack").is_dir():
                 stores.add(other)
                 waiting.append(other)
@@ -368,7 +369,7 @@ def first_parents(folder: Path, *words: str) -> tuple[Commit, ...]:
 
 def all_commits(folder: Path, *words: str) -> tuple[Commit, ...]:
     """Those of merged branches too; without their files."""
-    words = ("log", "--reverse", _FORMAT, *words[:-1], OPEN, words[-1])
+    words = ("log", "--reverse", "--encoding=UTF-8", _FORMAT, *words[:-1], OPEN, words[-1])
     commits = []
     output = answer(folder, ["-c", "core.quotePath=off", *words]).decode("utf-8", "replace")
     for fields in zip(*[iter(output.split("\0")[1:])] * 6, strict=True):
