@@ -101,6 +101,23 @@ def test_nothing_of_it_is_built_before_somebody_agrees(
     assert not (place / "mark").exists() and not (place / "cache").exists()
 
 
+def test_boxes_and_commands_outside_of_any_sandbox_are_among_what_it_takes(
+    kdyno: Kdyno, sent: Path
+) -> None:
+    box = '[machine]\nkind = "box"\nhost = "rack1"\n[box]\npower = "power off rack1"\n'
+    file = sent / "experiment.toml"
+    variants = "".join(
+        f'[variant.{name}]\nimage = "debian:linux-image-{release}amd64"\n'
+        for name, release in (("stock", ""), ("mine", "6.12-"))
+    )
+    suite = '[[suite]]\nname = "unixbench"\ncases = ["pipe"]\n'
+    file.write_text(f'name = "tiny"\nbaseline = "stock"\n{box}{variants}{suite}')
+    result = kdyno("run", "--resume", sent)
+    assert result.status == 2 and QUESTION in result.err, result
+    assert "  box       rack1, as root: its kernel is replaced\n" in result.err
+    assert "  shell     power off rack1, OUTSIDE OF ANY SANDBOX, as you\n" in result.err
+
+
 def test_what_it_has_is_shown_without_a_question(kdyno: Kdyno, sent: Path) -> None:
     result = kdyno("profile", sent, "--show")
     assert result.status == 2 and "has no profile" in result.err and QUESTION not in result.err

@@ -186,6 +186,14 @@ def consent_to_build(run: Run, experiment: Experiment, what: str, *, yes: bool) 
             lines.append(f"suite     {use.name}: {', '.join(use.cases)}")
             if use.command:
                 lines.append(f"command   {shlex.join(use.command)}")
+        machine, power = experiment.machine, experiment.box.power
+        lines += [
+            f"box       {host}, as root: its kernel is replaced"
+            for host in machine.all_hosts
+            if host
+        ]
+        lines += [f"shell     {power}, OUTSIDE OF ANY SANDBOX, as you"] if power else []
+        lines += [f"userland  {machine.userland}"] if machine.userland else []
         place = "in the sandbox" if sandbox.require() else "OUTSIDE OF ANY SANDBOX, as you"
         say("\n  ".join([f"{experiment.name}, {place}:", *dict.fromkeys(lines)]))
         begun = f"{run.name} was not begun by you on this machine"
