@@ -37,6 +37,7 @@ from kdyno.kernels.config import arch, options
 from kdyno.measure import builder, execution
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
+from kdyno.store.index import resolve
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
 from kdyno.store.run import open_run, write_run
@@ -120,6 +121,7 @@ def test_what_is_said_after_a_run(kdyno: Kdyno, tmp_path: Path) -> None:
     [
         ([verdict(FASTER, SLOWER), verdict(FASTER, SLOWER)], 10),
         ([verdict(FASTER, SLOWER), verdict(FASTER, UNDECIDED)], 0),
+        ([verdict(FASTER, SLOWER), verdict(effect("pipe", "slower", 0.95), UNDECIDED)], 0),
         ([verdict(FASTER)], 0),
     ],
 )
@@ -136,6 +138,13 @@ def test_what_is_slower_is_measured_once_more(
     assert ("measured once more" in done.err) == (len(calls) == 2)
     if len(calls) == 2:
         assert kdyno("report", "last", "--fail-on", "slower").status == status
+        last = open_run(resolve("last", calls[0][1].runs))
+        monkeypatch.setattr(execution, "resume", lambda *_args: (last, verdicts[1]))
+        with write_run(last.path) as writer:
+            changed = {"state": "interrupted", "stopped": "x"}
+            writer.save_manifest(last.manifest().model_copy(update=changed))
+        again = kdyno("run", "--yes", "--resume", "last", "--fail-on", "slower")
+        assert again.status == status
         shutil.rmtree(calls[0][1].runs / calls[1][1].overrides.confirms)
         alone = kdyno("report", "last", "--fail-on", "slower")
         assert alone.status == 2 and "put that run beside it" in alone.err

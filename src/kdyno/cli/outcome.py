@@ -74,19 +74,19 @@ def end(
     if method == "count":
         verdict = _count(run, verdict, plan, suites, options)
     fail_on = tuple(request.fail_on or ())
-    status = gate.exit_status(verdict, fail_on)
     if request.confirm and gate.exit_status(verdict, fail_on or ("slower",)) == gate.SLOWER:
         say(f"{run.name}: slower, so it is measured once more (--confirm)")
         seed = None if plan.measure.seed is None else plan.measure.seed + 1
         again = replace(options.overrides, confirms=run.name, seed=seed)
         options = replace(options, overrides=again)
         run, verdict = executed(apply(again, experiment), suites, options)
-        status = gate.exit_status(gate.with_first(run, verdict), fail_on)
     show_outcome(verdict, json, run, request.scoring)
     say_where(run)
     if method not in ("none", "count"):
         _profile(run, plan, suites, options, printed=json != "-")
-    return run, status
+    # A run that confirms another may be one that was gone on with.
+    judged = gate.with_first(run, verdict) if fail_on or request.confirm else verdict
+    return run, gate.exit_status(judged, fail_on)
 
 
 def export_of(
