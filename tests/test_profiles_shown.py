@@ -243,6 +243,8 @@ def test_a_sibling_has_one_fragment_more() -> None:
     assert "CONFIG_GPROF=y" in variant.config[-1].lines
     assert "# CONFIG_SMP is not set" in variant.config[-1].lines
     assert variant.cpus is None
+    (variant,) = profiling.with_fragment(experiment(stock), profiling.FRAMES).variants
+    assert variant.cpus == 2
 
 
 def test_what_a_profiled_run_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

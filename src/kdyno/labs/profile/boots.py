@@ -130,7 +130,11 @@ def with_fragment(experiment: Experiment, name: str) -> Experiment:
                         "or take --method perf"
                     )
     variants = (
-        replace(variant, config=(*variant.config, fragment), cpus=None)
+        replace(
+            variant,
+            config=(*variant.config, fragment),
+            cpus=variant.cpus if smp is None else None,
+        )
         for variant in experiment.variants
     )
     return replace(experiment, variants=tuple(variants))
