@@ -136,6 +136,8 @@ def test_its_status_is_1_where_something_needed_is_missing(
     assert output.err == "" and not data["ok"] and data["install"].endswith("dnf install flex")
     monkeypatch.setattr(doctor, "examine", lambda: findings("ccache"))
     assert kdyno("doctor").status == 0
+    monkeypatch.setattr(doctor, "examine", lambda: findings("hardware counters"))
+    assert kdyno("doctor").out.endswith("\nNothing is missing that kdyno cannot do without.\n")
     monkeypatch.setattr(doctor, "examine", findings)
     assert kdyno("doctor").out.endswith("\nNothing is missing.\n")
 

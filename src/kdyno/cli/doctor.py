@@ -100,8 +100,10 @@ def doctor(
         lines.append(f"\nTo install what is missing: {install}")
         if (suites := suites_line(findings, family)) is not None:
             lines.append(f"For the suites alone: {suites}")
-    elif any(problem for _need, problem in findings):
+    elif any(problem and need.packages for need, problem in findings):
         lines.append("\nInstall what is missing by your distribution's own tool.")
+    elif any(problem for _need, problem in findings):  # no package brings that
+        lines += ["\nNothing is missing that kdyno cannot do without."] if ok else []
     else:
         lines.append("\nNothing is missing.")
     return _answer(json, {"ok": ok, "install": install, "needs": rows}, lines)
