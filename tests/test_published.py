@@ -107,10 +107,11 @@ def effect(case: str, ratio: float, **more: Any) -> Effect:
 
 
 def test_todays_effects_stand_beside_the_published_ones() -> None:
-    today = (
-        effect(case, ratio, suite="xbench", variant="64-bit", ci=(ratio - 0.1, ratio + 0.1))
+    more: dict[str, Any] = {"suite": "xbench", "variant": "64-bit", "better": "higher"}
+    today = [
+        effect(case, ratio, ci=(ratio - 0.1, ratio + 0.1), **more)
         for case, ratio in (("cpu.gcd", 1.2), ("thread.computation", 1.25), ("none", 2.0))
-    )
+    ]
     verdict = judged(*today)
     article = load("snow")
     pairs = {(each.table, each.today.case): each.published for each in beside(article, verdict)}
@@ -120,6 +121,11 @@ def test_todays_effects_stand_beside_the_published_ones() -> None:
     lines = shown_text(articles.beside_parts(article, verdict)).splitlines()
     assert any("thread.computation: 64-bit" in line and "lies in it" in line for line in lines)
     assert lines[-1].startswith(articles.NO_SPREAD)
+    # Of counted instructions less is better, of scores more: neither lies in the other's interval.
+    counted = judged(*(each.model_copy(update={"better": "lower"}) for each in today))
+    lines_of_counts = shown_text(articles.beside_parts(article, counted))
+    assert "faster, of which less is better" in lines_of_counts and "lies in" not in lines_of_counts
+    assert articles.as_json(article, counted)["today"][0]["opposite"] is True
     first = articles.as_json(article, verdict)["today"][0]
     assert first["published_ratio"] == pytest.approx(285.50 / 295.89)
     other = judged(effect("pipe", 1.0))

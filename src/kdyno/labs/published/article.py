@@ -378,6 +378,7 @@ def as_json(article: Article, verdict: Verdict | None = None) -> dict[str, Any]:
                 "what": pair.what,
                 "table": pair.table,
                 "published_ratio": pair.published,
+                "opposite": pair.opposite,
                 **{key: getattr(pair.today, key) for key in ("ratio", "ci", "verdict")},
             }
             for pair in beside(article, verdict)
@@ -391,6 +392,8 @@ class Beside:
     published: float
     table: str
     today: Effect | FactorEffect
+    opposite: bool
+    """More is better of one, less of the other, as of scores and counted instructions."""
 
 
 def beside(article: Article, verdict: Verdict) -> list[Beside]:
@@ -412,7 +415,8 @@ def _variants_beside(name: str, table: Table, today: Today, verdict: Verdict) ->
             own = effect.ratio is not None and effect.variant != verdict.copy_of_baseline
             if effect.suite == today.suite and same and own and ratio is not None:
                 what = f"{effect.suite}/{effect.case}: {effect.variant}"
-                yield Beside(what, ratio, name, deciding(effect))
+                opposite = table.better not in (None, effect.better)
+                yield Beside(what, ratio, name, deciding(effect), opposite)
 
 
 def _factors_beside(
@@ -438,7 +442,9 @@ def _factors_beside(
         if logs:
             at = f" at {effect.other} {effect.at}" if effect.other else ""
             what = f"{name}: {effect.factor} {effect.level}{at} ({effect.case})"
-            yield Beside(what, math.exp(sum(logs) / len(logs)), name, deciding(effect))
+            ratio = math.exp(sum(logs) / len(logs))
+            opposite = table.better not in (None, effect.better)
+            yield Beside(what, ratio, name, deciding(effect), opposite)
 
 
 def beside_parts(article: Article, verdict: Verdict) -> Iterator[Part]:
@@ -453,6 +459,8 @@ def beside_parts(article: Article, verdict: Verdict) -> Iterator[Part]:
         ci = pair.today.ci
         inside = ci is not None and ci[0] <= pair.published <= ci[1]
         note = ", the published figure lies in it" if inside else ""
+        if pair.opposite:
+            note = f", of which {'more' if pair.today.better == 'higher' else 'less'} is better"
         return GridCell(pair.today.verdict + note, tone=pair.today.verdict)
 
     columns = (
