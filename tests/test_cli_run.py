@@ -4,6 +4,7 @@ exit status. A tool's error is not a regression, and a regression no tool's erro
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -282,14 +283,17 @@ def test_a_reader_that_leaves_does_not_hide_a_regression(tmp_path: Path) -> None
         assert (child.wait(timeout=60), child.stderr.read()) == (10, b"")
 
 
+@pytest.mark.parametrize("gone", [BrokenPipeError(), OSError(errno.EIO, "a terminal")])
 def test_a_reader_that_leaves_does_not_keep_a_run_from_the_store(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, gone: OSError
 ) -> None:
     lost: list[int] = []
     monkeypatch.setattr(streams, "lose_output", lambda: lost.append(1))
     with streams.kept_status():
-        raise BrokenPipeError
+        raise gone
     assert lost == [1]
+    with pytest.raises(OSError, match="full"), streams.kept_status():
+        raise OSError(errno.ENOSPC, "full")
 
 
 def test_any_seed_of_a_file_can_be_kept(tmp_path: Path) -> None:

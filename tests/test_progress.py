@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import errno
 import io
 import math
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,6 +17,7 @@ from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import data_root
 from kdyno.stats.effect import PairedEffect
 from kdyno.suites.catalogue import load
+from kdyno.verbs import watching
 from kdyno.verbs.watching import Progress, duration, progress_line
 
 LOADED = loader.load(data_root() / "experiments" / "simd-memcpy.toml", vocabulary(load()))
@@ -79,6 +82,32 @@ def test_terminal_is_drawn_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
     assert "pipe, in turns" in out.getvalue()  # and not booting
     assert "and 28 more" in out.getvalue() and "stays" in out.getvalue()
     assert "\x1b[2J" not in out.getvalue()
+
+
+class GoneTerminal(Terminal):
+    def write(self, _text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda _progress: None,
+        lambda progress: progress.note("a boot"),
+        lambda progress: progress.update(STATUS),
+    ],
+)
+def test_a_terminal_that_goes_away_ends_no_run(
+    monkeypatch: pytest.MonkeyPatch, draw: Callable[[Progress], None]
+) -> None:
+    lost: list[int] = []
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(watching, "lose_output", lost.append)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with Progress(EXPERIMENT) as progress:
+        progress._console.file = GoneTerminal()
+        draw(progress)
+    assert lost == [2]
 
 
 @pytest.mark.parametrize(

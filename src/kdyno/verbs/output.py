@@ -6,6 +6,7 @@ control character, escape sequence or change of the writing's direction reaches 
 
 from __future__ import annotations
 
+import errno
 import json as as_json
 import os
 import re
@@ -151,12 +152,14 @@ def write_export(content: str | bytes, format: str, output: str | None) -> None:
 
 @contextmanager
 def kept_status() -> Iterator[None]:
-    """While printing: a reader that leaves (``| head``) must not turn a regression into a 0, nor
-    end what follows, such as a push."""
+    """While printing: a reader that leaves (``| head``), or a terminal, must not turn a regression
+    into a 0, nor end what follows, such as a push."""
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as problem:
+        if not (isinstance(problem, BrokenPipeError) or problem.errno == errno.EIO):
+            raise
         lose_output()
 
 

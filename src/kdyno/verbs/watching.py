@@ -30,7 +30,7 @@ from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
 from kdyno.suites.catalogue import Catalogue
 from kdyno.verbs.options import where
-from kdyno.verbs.output import Line, say
+from kdyno.verbs.output import Line, lose_output, say
 
 _QUIET_S = 2.0
 _LINE_EVERY_S = 30.0
@@ -130,13 +130,21 @@ class Progress:
 
     def __exit__(self, *_problem: object) -> None:
         if self._live is not None:
-            self._live.stop()
+            self._draw(self._live.stop)
             self._live = None
+
+    def _draw(self, draw: Callable[..., None], *args: object, **more: object) -> None:
+        """A terminal that has gone ends the display, and not the run."""
+        try:
+            draw(*args, **more)
+        except OSError:
+            self._live = None
+            lose_output(2)
 
     def update(self, status: Status) -> None:
         if self._live is not None:
             picture = _picture(self._experiment, status, self._console.width)
-            self._live.update(picture, refresh=True)
+            self._draw(self._live.update, picture, refresh=True)
             return
         # Failures are printed at once: a log that ends must hold the reason.
         for text in status.failures[self._failures :]:
@@ -149,7 +157,7 @@ class Progress:
     def note(self, text: str) -> None:
         """One line that stays, above the display."""
         if self._live is not None:
-            self._console.print(Text(plain.sentence(text)))
+            self._draw(self._console.print, Text(plain.sentence(text)))
         else:
             say(plain.sentence(text))
 
