@@ -154,6 +154,13 @@ def test_a_bad_cell_is_named(cell: object, reason: str) -> None:
         parse_distribution(content.encode(), "mine.json")
 
 
+def test_equal_cells_of_too_many_calls_are_refused() -> None:
+    cell = {"size": 8, "dst": 0, "src": 0, "calls": 1 << 62}
+    file = {"schema": 1, "kind": "copies", "source": "x", "cells": [cell] * 3}
+    with pytest.raises(UsageError, match="x: cells of one size have too many calls together"):
+        parse_distribution(json.dumps(file).encode(), "x")
+
+
 def test_weights_that_are_all_zero_and_files_that_are_not_there_are_refused() -> None:
     zero = {"size": 8, "dst": 0, "src": 0, "calls": 0}
     content = json.dumps({"schema": 1, "kind": "copies", "cells": [zero, zero]})

@@ -137,6 +137,8 @@ FIRST = "L1/fixed/64/aligned"
         (lambda file: file["loads"][0].update(id="L1/fixed/65/aligned"), f"is '{FIRST}'"),
         (lambda file: file["contenders"][0].update(rank="rivl"), r'rank: "rivl" .* "rival"'),
         (lambda file: file.update(blocks=True), "blocks: true, true or false, is given"),
+        (lambda file: file.update(blocks=0), "blocks: 0 "),
+        (lambda file: file["caches"].update(memory=1), "caches.memory"),
         (lambda file: file.update(kind="copies"), 'no "kind": "memcpy-bench"'),
     ],
 )

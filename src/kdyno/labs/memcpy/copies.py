@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from kdyno.errors import UsageError
 from kdyno.paths import data_root
@@ -104,7 +104,10 @@ def parse_distribution(data: bytes, origin: str) -> Distribution:
     counts = +counts
     if not counts:
         raise UsageError(f"{origin}: every cell has 0 calls, or there is no cell: nothing to copy")
-    return distribution(counts, file.source, file.sites or ())
+    try:
+        return distribution(counts, file.source, file.sites or ())
+    except ValidationError:
+        raise UsageError(f"{origin}: cells of one size have too many calls together") from None
 
 
 def shipped() -> Path:

@@ -57,12 +57,12 @@ class Bench(FromTool):
     plan: str
     created: str
     cpu: str
-    blocks: Whole
+    blocks: Annotated[Whole, Field(ge=1)]
     seconds: Positive
     clock: Clock
     ceilings: dict[str, Ceiling]
     """Level → ceiling."""
-    caches: dict[str, Whole]
+    caches: dict[Literal["L1", "L2", "L3"], Whole]
     """Level → bytes, but for memory."""
     contenders: list[Contender]
     failed: dict[str, str]

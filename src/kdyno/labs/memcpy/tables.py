@@ -388,7 +388,7 @@ def _chart(bench: Bench, key: Curve) -> vega.Spec:
     # 1, 2, 5, 10 … over all times; of many only 1, 10 …
     decades = [10.0**power for power in range(-2, 9)]
     marks = [factor * ten for ten in decades for factor in (1, 2, 5)]
-    marks = [mark for mark in marks if min(*times, 0.3) <= mark <= max(times)]
+    marks = [mark for mark in marks if min([*times, 0.3]) <= mark <= max(times, default=0.3)]
     return vega.filled(
         Path(__file__).with_name("curve.json"),
         title=title(key),

@@ -379,7 +379,7 @@ def _copied(ask: Ask, copies: distribution.Distribution) -> list[Row]:
     least, most = ask.bytes[0], ask.bytes[-1]
     inside = [cell for cell in copies.cells if least <= cell.size <= most]
     calls = sum(cell.calls for cell in inside) / copies.calls
-    volume = sum(cell.bytes for cell in inside) / copies.bytes
+    volume = sum(cell.bytes for cell in inside) / (copies.bytes or 1)
     return [
         Row(f"copies of {_span(least, most)} bytes", "counted", of, figures.share(share))
         for of, share in (("of all copies", calls), ("of all bytes", volume))
