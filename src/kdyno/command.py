@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -128,7 +129,8 @@ def stream(
         sink.write(f"$ {shlex.join(argv)}\n".encode())
         sink.flush()
         with started(argv, together=True, env=env) as running:
-            for raw in running.stdout:
+            # A line that never ends comes in parts.
+            for raw in iter(partial(running.stdout.readline, 1 << 16), b""):
                 sink.write(raw)
                 line(raw.decode("utf-8", "replace").rstrip("\n"))
         return running.process.returncode

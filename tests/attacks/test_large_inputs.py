@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import resource
+import struct
 import subprocess
 import sys
 import tarfile
@@ -15,9 +16,11 @@ from pathlib import Path
 import pytest
 from fake_tree import make_tree
 
+from kdyno import command
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse as read_experiment
 from kdyno.experiment.model import one_group
+from kdyno.kernels.leavings import sections
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.kernels.source import fetch, parse
 from kdyno.kernels.sources import archive, tree as trees
@@ -161,6 +164,28 @@ def test_an_expression_without_an_end_is_ended(
     for search in (figure.read, figure.also):
         with pytest.raises(figure.NoFigure, match=r"0\.05 s of CPU time without an end"):
             search(case, text)
+
+
+def test_sections_of_an_object_are_its_file_once_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text("int zeros[1 << 20]; int f(void) { return zeros[0]; }\n")
+    subprocess.run(["gcc", "-c", "-o", "x.o", "x.c"], cwd=tmp_path, check=True)
+    content = (tmp_path / "x.o").read_bytes()
+    table = sections(content)
+    assert sum(len(each.content) for each in table) < len(content)
+    assert [each.name for each in table if each.code and each.content] == [".text"]
+    (at,), (count,) = struct.unpack_from("<Q", content, 40), struct.unpack_from("<H", content, 60)
+    large = bytearray(content)
+    for number in range(1, count):  # all of them the whole file
+        struct.pack_into("<2Q", large, at + 64 * number + 24, 0, len(content))
+    with pytest.raises(ValueError, match="sections that overlap"):
+        sections(bytes(large))
+
+
+def test_a_line_without_an_end_comes_in_parts(tmp_path: Path) -> None:
+    parts: list[str] = []
+    argv = ["head", "-c", "300000", "/dev/zero"]
+    assert command.stream(argv, log=tmp_path / "log", line=parts.append) == 0
+    assert max(map(len, parts)) == 1 << 16 and sum(map(len, parts)) == 300_000
 
 
 @pytest.mark.parametrize("beginning", ["Requested init ", "INFO: rcu"])

@@ -101,6 +101,8 @@ OBJECT_64 = b"\x7fELF\x02\x01\x01"
 """The beginning of an object of 64 bits."""
 SYMBOLS = 2
 """The kind of a section with symbols."""
+_NO_CONTENT = 8
+"""The kind of a section that is all zeros and not in the file."""
 INDIRECT = 10
 """The kind of a symbol whose resolver a loader calls."""
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -127,10 +129,15 @@ def sections(content: bytes) -> list[Section]:
         if content[:4] != OBJECT_64[:4] or size != header.size or not count:
             raise ValueError("no table of sections")
         table = [header.unpack_from(content, at + number * size) for number in range(count)]
+        kept = [0 if row[1] == _NO_CONTENT else row[5] for row in table]
+        if sum(kept) > len(content):
+            raise ValueError("sections that overlap")
         names = content[table[names_at][4] : sum(table[names_at][4:6])]
         return [
             Section(_name_at(names, at), kind, bool(flags & 4), content[start : start + size], link)
-            for at, kind, flags, _address, start, size, link, *_ in table
+            for (at, kind, flags, _address, start, _, link, *_), size in zip(
+                table, kept, strict=True
+            )
         ]
     except (struct.error, IndexError) as problem:
         raise ValueError("cut short") from problem
