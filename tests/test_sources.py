@@ -133,6 +133,16 @@ def test_git_takes_any_ref_and_only_what_is_committed(tree: Path, cache: Path) -
         got(f"git:{tree}#nowhere", cache)
 
 
+def test_commits_with_the_same_files_keep_their_own_names(tree: Path, cache: Path) -> None:
+    first = make_repository(tree)
+    git(tree, "commit", "-q", "--allow-empty", "-m", "two")
+    second = git(tree, "rev-parse", "HEAD")
+    for source in (f"git:{tree}#", f"git:file://{tree}#"):
+        trees = {ref: got(f"{source}{ref}", cache) for ref in (first, second, first)}
+        assert len({each.path for each in trees.values()}) == 1
+        assert all(f"commit {ref[:12]}" in each.description for ref, each in trees.items())
+
+
 @pytest.mark.parametrize("ref", ["main", "v7.3.4", "COMMIT", "main^{tree}~0", "v7.3", "HEAD"])
 def test_git_url(tree: Path, cache: Path, ref: str) -> None:
     head = make_repository(tree)

@@ -18,7 +18,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -120,7 +120,8 @@ class Request:
             if not self.refresh and (tree := recorded(self.cache, record)) is not None:
                 return tree
             tree, facts = make()
-            write_json(record, {"source": str(self.spec), "tree": tree.path.parent.name, **facts})
+            own = {"tree": tree.path.parent.name, "description": tree.description}
+            write_json(record, {"source": str(self.spec), **own, **facts})
             return tree
 
     def place(
@@ -135,8 +136,9 @@ class Request:
         given and returns where the source begins. ``check`` may refuse the manifest's lines."""
         source = str(self.spec)
         with self.locked(key):
+            # Another commit, or folder, may have the same files.
             if (tree := find(self.cache, key)) is not None:
-                return tree
+                return replace(tree, description=description)
             home = self.cache / "trees" / key
             if home.exists():  # without tree.json or tree/: somebody deleted parts by hand
                 shutil.rmtree(home)
@@ -170,8 +172,9 @@ def find(cache: Path, key: str) -> Tree | None:
 
 def recorded(cache: Path, record: Path) -> Tree | None:
     """The tree that ``record`` names, if it is still there."""
-    data = read_json(record)
-    return find(cache, data["tree"]) if data and isinstance(data.get("tree"), str) else None
+    data = read_json(record) or {}
+    tree = find(cache, data["tree"]) if isinstance(data.get("tree"), str) else None
+    return tree and replace(tree, description=str(data.get("description", tree.description)))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
