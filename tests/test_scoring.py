@@ -10,7 +10,7 @@ import statistics
 from pathlib import Path
 
 import pytest
-from command_line import EXPERIMENT, Kdyno, experiment_file, verdict
+from command_line import EXPERIMENT, Kdyno, by_sums, experiment_file, verdict
 from hypothesis import given, strategies as st
 from synthetic_run import record
 
@@ -56,6 +56,8 @@ def test_index_of_each_case_and_of_the_suite() -> None:
     assert (stock.variant, mine.variant) == ("stock", "mine")
     assert (scores(stock, "pipe"), scores(mine, "pipe")) == ((10.0, 100.0), (20.0, 200.0))
     assert scores(mine, "index") == pytest.approx((20.0, 200.0))
+    summed = by_sums("pipe", "slower", 0.5, unit="lps", baseline_value=UNIXBENCH["pipe"])
+    assert scores(tables_of(summed)[1], "pipe") == pytest.approx((5.0, 50.0))
     # On the page each kernel has a row.
     html = str(scores_section(Evidence(verdict(*effects))))
     rows = [re.sub(r"\s*<[^>]*>\s*", "|", row).strip("|") for row in html.split("<tr")[2:]]

@@ -19,7 +19,7 @@ from kdyno.report.show import grid, terminal
 from kdyno.report.show.grid import Column, Grid, escaped
 from kdyno.store.boot import BootRecord, Sample
 from kdyno.store.run import Run
-from kdyno.store.verdict import Verdict
+from kdyno.store.verdict import Verdict, deciding
 from kdyno.suites import score
 from kdyno.suites.catalogue import Catalogue, Suite
 
@@ -93,7 +93,7 @@ def columns(baseline: str) -> list[Column]:
 def values_of(verdict: Verdict) -> dict[str, dict[tuple[str, str], float]]:
     """The baseline's medians over boots, and those × the effect; the baseline comes first."""
     values: dict[str, dict[tuple[str, str], float]] = {verdict.baseline: {}}
-    for effect in verdict.effects:
+    for effect in map(deciding, verdict.effects):
         key = effect.key[:2]
         if effect.baseline_value is not None:
             values[verdict.baseline][key] = effect.baseline_value
