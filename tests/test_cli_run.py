@@ -27,6 +27,7 @@ from command_line import (
     stored,
     verdict,
 )
+from site_runs import small
 from toy_kernel import make_source
 
 from kdyno import sandbox
@@ -149,6 +150,16 @@ def test_what_is_slower_is_measured_once_more(
         shutil.rmtree(calls[0][1].runs / calls[1][1].overrides.confirms)
         alone = kdyno("report", "last", "--fail-on", "slower")
         assert alone.status == 2 and "put that run beside it" in alone.err
+
+
+def test_what_one_run_alone_calls_slower_is_no_failure_in_junit(
+    kdyno: Kdyno, tmp_path: Path
+) -> None:
+    first = small(tmp_path / "runs", 0, 1.0, 1.0)
+    small(tmp_path / "runs", 9, 1.0, 0.95, overrides={"confirms": first.name, "seed": 2})
+    assert "<failure" in kdyno("report", "last", "-f", "junit").out
+    done = kdyno("report", "last", "-f", "junit", "--fail-on", "slower")
+    assert done.status == 0 and "<skipped" in done.out and "<failure" not in done.out
 
 
 @pytest.mark.usefixtures("unreached")

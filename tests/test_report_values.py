@@ -105,6 +105,10 @@ def test_factors_in_junit_follow_the_gate() -> None:
     assert [suite.get(key) for key in ("tests", "failures", "skipped")] == ["4", "2", "1"]
     assert suite[1].get("name") == "smp on at jobs 4 in kernel-compile/whole"
     assert (root.get("tests"), root.get("failures")) == ("5", "2")
+    none = effect("c", "failed", 1.0).model_copy(update={"ratio": None, "ci": None, "value": None})
+    extra = [none.model_copy(update=why) for why in ({"variant": "copy"}, {"control": True})]
+    judged = verdict(effect("c", "faster", 1.1), *extra, copy_of_baseline="copy")
+    assert xml.fromstring(exporters.junit(judged)).get("errors") == "0"
 
 
 def test_a_long_summary_says_what_changed_and_folds_the_rest() -> None:

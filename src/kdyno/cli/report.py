@@ -89,7 +89,7 @@ def report(
     verdict = judged(subject)
     scores.check(scoring, {case.suite for case in subject.manifest().cases}, load_suites())
     gate.check_verdict(rules, verdict)
-    status = 0
+    status, tested = 0, verdict
     if fail_on:
         tested = gate.with_first(subject, verdict)
         status = gate.exit_status(tested, fail_on)
@@ -102,7 +102,8 @@ def report(
         return status
     with kept_status():
         write_verdict(verdict, json, subject, scoring)
-        evidence = gather(subject, verdict) if chosen.needs_run else Evidence(verdict)
+        own = tested if chosen.name == "junit" else verdict  # its failures are the gate's
+        evidence = gather(subject, own) if chosen.needs_run else Evidence(own)
         evidence = replace(evidence, sections=labs.reports())
         exported = with_scores(subject, chosen.export(evidence), scoring, chosen.name)
         write_export(exported, chosen.name, output)

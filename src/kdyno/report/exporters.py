@@ -277,8 +277,10 @@ def junit_xml(name: str, suites: Sequence[TestSuite]) -> str:
 
 def _effect_test(effect: Effect, verdict: Verdict) -> Test:
     name, unit = f"{plain.name(effect.suite)}/{plain.name(effect.case)}", plain.name(effect.unit)
+    counted = not effect.control and effect.variant != verdict.copy_of_baseline
     if effect.verdict == "failed":
-        return Test(name, plain.sentence(effect.reason or "no figure"), ("error", "failed"))
+        outcome = ("error", "failed") if counted else None
+        return Test(name, plain.sentence(effect.reason or "no figure"), outcome)
     text = effects.word(effect)
     if effect.ratio is not None:
         values = (effect.baseline_value, effect.paired_value)
@@ -286,7 +288,7 @@ def _effect_test(effect: Effect, verdict: Verdict) -> Test:
         text += f" {' to '.join(figures.quantity(value, unit) for value in values)}"
     text += f", {figures.count(effect.blocks, 'block')}"
     outcome = None
-    if effect.control or effect.variant == verdict.copy_of_baseline:
+    if not counted:
         return Test(name, text)
     if effect.verdict == "slower" and not effect.equivalent_too:
         outcome = ("failure", "slower")
