@@ -126,6 +126,16 @@ def test_a_long_summary_says_what_changed_and_folds_the_rest() -> None:
     tiny = effect("tiny", "slower", 0.999, equivalent_too=True)
     content = exporters.markdown(verdict(*many, tiny, UNDECIDED))
     assert "Nothing was found faster or slower by more than does not matter; 1 of 22" in content
+    # Not above a row that is: of a factor, a group, or the baseline's copy alone.
+    group = {"suite": "unixbench", "group": "total", "variant": "mine", "ratio": 0.97}
+    group |= {"ci": (0.96, 0.98), "blocks": 12, "verdict": "slower"}
+    copies = [effect(f"case-{number}", "slower", 0.9, variant="copy") for number in range(9)]
+    for judged in (
+        verdict(*many, factors=crossed(level("slower"))),
+        verdict(*many, groups=(group,)),
+        verdict(*copies, copy_of_baseline="copy"),
+    ):
+        assert "Nothing" not in exporters.markdown(judged)
 
 
 DRIFTED = one("pipe", 0.996, "slower", baseline_value=37.5, value=38.61, equivalent_too=True)

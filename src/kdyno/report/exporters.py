@@ -330,6 +330,8 @@ def markdown(whole: Verdict) -> str:
     changed; all the rest is there too, folded where it is long."""
     verdict = displayed(whole)
     tested = [effect for of in groups(whole) if not of.is_copy for effect in of.tested]
+    together: list[Any] = [*whole.groups, *(whole.factors.effects if whole.factors else ())]
+    moved = [row.verdict in ("faster", "slower") and not row.equivalent_too for row in together]
     text = _TEXTS.get_template("summary.md").render(
         whole=whole,
         verdict=verdict,
@@ -338,6 +340,7 @@ def markdown(whole: Verdict) -> str:
         folded=len(verdict.effects) > _MOST_UNFOLDED,
         tested=tested,
         changed=_changed(verdict, tested),
+        moved_together=any(moved),
         tables=tables,
         effects=effects,
         uncorrected=any(map(effects.uncorrected, verdict.effects)),
