@@ -208,7 +208,8 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
 def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = None) -> int:
     """0, 1, 10 or 11 by the rules above; UsageError for a rule that cannot be.
 
-    level: an effect is slower only if its ``p_value`` is at most this; else it is undecided."""
+    level: an effect is slower only if its ``p_value`` is at most this; else it is undecided, as is
+    every slower level of a factor."""
     rules = parse(fail_on)
     if not rules:
         measured = any(effect.ratio is not None for effect in verdict.effects)
@@ -223,7 +224,10 @@ def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = 
         for effect in verdict.effects
     ]
     if (table := verdict.factors) is not None:
-        rows += [row for row in table.effects if counts(row, table.of_cases)]
+        # These have no p-value: nothing says that one of them keeps to a level.
+        undecided = {} if level is None else {"verdict": "inconclusive"}
+        levels = (row for row in table.effects if counts(row, table.of_cases))
+        rows += [row.model_copy(update=undecided) if _matters(row) else row for row in levels]
     statuses = {rule.status(row, verdict) for rule in rules for row in rows}
     # What is watched was measured, or it is no pass.
     measured_rows = [row for row in rows if row.ratio is not None]
