@@ -27,7 +27,7 @@ from kdyno.judge.judging import judge_again
 from kdyno.report.site.summary import of_rows, summarize
 from kdyno.store.database import query
 from kdyno.store.database.query import Wanted, reading, writing
-from kdyno.store.database.shared import Shared, copy_of, pack, put, unpack, weighed
+from kdyno.store.database.shared import Packed, Shared, copy_of, pack, put, unpack, weighed
 from kdyno.store.database.tables import METADATA, SAMPLES
 from kdyno.store.index import NoSuchRun, entries
 from kdyno.store.run import Run, write_run
@@ -78,6 +78,20 @@ def test_a_run_is_there_once_and_as_it_was(tmp_path: Path, run: Run, shared: Sha
     (fetched.path / "verdict.json").write_text("")  # one that lost something is fetched again
     fetched = shared.fetch(shared.find("last"), tmp_path / "cache")
     assert files(fetched.path) == files(run.path)
+
+
+def test_a_run_that_is_judged_while_it_is_read_is_not_pushed(
+    run: Run, shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge_and_pack(folder: Path) -> Packed:
+        verdict, _manifest = judge_again(run, equivalent=0.2)
+        with write_run(run.path) as writer:
+            writer.save_later_verdict(verdict)
+        return pack(folder)
+
+    monkeypatch.setattr("kdyno.store.database.shared.pack", judge_and_pack)
+    with pytest.raises(ToolError, match="changed while it was read"):
+        shared.push(run)
 
 
 def test_what_is_new_of_a_run_replaces_the_old(tmp_path: Path, run: Run, shared: Shared) -> None:

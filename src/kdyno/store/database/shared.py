@@ -31,7 +31,7 @@ from kdyno.store.database.query import Wanted, engine_of, reading, writing
 from kdyno.store.database.tables import KERNELS, MACHINES, PARTS, RUNS, SAMPLES, SCORES, Facts
 from kdyno.store.folder import Folder
 from kdyno.store.index import NoSuchRun, stamp
-from kdyno.store.run import BOOTS, MANIFEST, Run
+from kdyno.store.run import BOOTS, MANIFEST, VERDICT, Run
 from kdyno.store.samples import Score, gather, scores_of
 from kdyno.whole import NO_SPACE
 
@@ -199,7 +199,7 @@ def copy_of(run: Run) -> Copy:
     """All of a run that is not being written. UsageError or ToolError where it is not whole."""
     if run.is_being_written():
         raise UsageError(f"{run.name} is still being measured; push it when that has ended")
-    before = stamp(run, MANIFEST, BOOTS)
+    before = stamp(run, MANIFEST, VERDICT, BOOTS)
     manifest, verdict = run.manifest(), run.verdict()
     samples = gather(run.boots())
     failed = sum(reasons.total() for reasons in samples.failures.values())
@@ -218,7 +218,7 @@ def copy_of(run: Run) -> Copy:
         SCORES: scores_of(verdict, manifest, samples) if verdict else [],
         SAMPLES: tables.series_in(samples),
     }
-    if stamp(run, MANIFEST, BOOTS) != before or run.is_being_written():
+    if stamp(run, MANIFEST, VERDICT, BOOTS) != before or run.is_being_written():
         raise ToolError(f"{run.name} changed while it was read; nothing was pushed: try again")
     return Copy(facts, records, packed)
 
