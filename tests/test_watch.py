@@ -463,6 +463,18 @@ def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> No
     assert "cannot be read" in world.visit().err
 
 
+def test_what_is_acknowledged_is_so_in_every_watch_of_the_branch(tmp_path: Path) -> None:
+    alarm = Alarm("i", "s", "c", "higher", "g", "b", 0.9, 0.89, 0.91)
+    states: Mapping[str, store.State] = {"a": "fixed", "b": "bisected", "c": "bisected"}
+    for name, state in states.items():
+        store.folder_of(tmp_path, name).mkdir()
+        own = Watch(name, "git:x#main", alarms=(replace(alarm, state=state),))
+        store.save(store.folder_of(tmp_path, name), own)
+    store.acknowledge(tmp_path, "i")
+    loaded = [store.load(folder).alarms[0].state for folder in store.folders(tmp_path)]
+    assert loaded == ["fixed", "acknowledged", "acknowledged"]
+
+
 def test_who_waited_for_another_visit_goes_on_from_what_that_one_left(
     fresh: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,13 +149,14 @@ def folders(runs: Path) -> list[Path]:
 def acknowledge(runs: Path, id: str) -> Alarm:
     """The alarm, now acknowledged. UsageError where none has this id, or it does not stand."""
     alarms = [(folder, alarm) for folder in folders(runs) for alarm in load(folder).alarms]
-    for folder, alarm in alarms:
-        if alarm.id != id:
-            continue
-        if not alarm.stands:
-            raise UsageError(f"--acknowledge {id}: it is {alarm.state}")
+    same = [(folder, alarm) for folder, alarm in alarms if alarm.id == id]  # in several watches
+    standing = [(folder, alarm) for folder, alarm in same if alarm.stands]
+    for folder, _alarm in standing:
         (folder / ACKNOWLEDGED).mkdir(exist_ok=True)
         whole.write(folder / ACKNOWLEDGED / id, b"")
-        return alarm
+    if same and not standing:
+        raise UsageError(f"--acknowledge {id}: it is {same[0][1].state}")
+    if standing:
+        return standing[0][1]
     ids = ", ".join(alarm.id for _folder, alarm in alarms if alarm.stands) or "none"
     raise UsageError(f"--acknowledge {id}: no difference has this id in {runs}; there are: {ids}")
