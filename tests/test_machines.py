@@ -21,6 +21,7 @@ from kdyno.report.page import page
 from kdyno.report.sentence import worded
 from kdyno.stats.groups import heterogeneity
 from kdyno.store.comparable import join
+from kdyno.store.database.tables import identity_of
 from kdyno.store.run import Run
 from kdyno.store.verdict import Strata, StratumEffect, Verdict
 
@@ -66,6 +67,25 @@ def test_machines_that_agree(tmp_path: Path) -> None:
     assert list(manifest.machines) == names and manifest.joined == tuple(run.name for run in runs)
     assert manifest.host["cpu_model"] == f"{AMD} + {INTEL}" and "machine_id" not in manifest.host
     assert manifest.state == "finished" and verdict.boots == {"stock": 24, "mine": 24}
+
+
+def test_runs_in_any_order_are_the_same_run(tmp_path: Path) -> None:
+    one = small(tmp_path / "runs", 0, seed=11, overrides={"max_boots": 7, "seed": 11})
+    why, cases = "no memory for two guests", {"unixbench/pipe": "no turns"}
+    more = {"why_boots": why, "whole": cases, "overrides": {"max_boots": 7}}
+    other = small(tmp_path / "runs", 3, seed=22, **more)
+    identities = []
+    for runs in ((one, other), (other, one)):
+        run, verdict = judged(runs, tmp_path / "joined")
+        manifest = run.manifest()
+        identities.append(identity_of(manifest, run.experiment_text()))
+        assert (manifest.why_boots, manifest.whole) == (why, cases)
+        assert any(why in flag.text for flag in verdict.flags)
+        html = page(gather(run, verdict))
+        assert "--max-boots 7" in html and "--seed" not in html
+        assert "same random order" not in html
+    assert identities[0] == identities[1]
+    assert "same random order" in page(gather(one, verdict))
 
 
 def test_machines_that_differ(tmp_path: Path) -> None:

@@ -446,9 +446,10 @@ def again_section(evidence: Evidence) -> Html | None:
     if manifest is None:
         return None
     file = f"{plain.name(manifest.experiment)}.toml"
-    command = run_command(file, manifest.overrides, manifest.seed)
+    one = not manifest.joined and not manifest.machines  # else the seed gives nobody's order
+    command = run_command(file, manifest.overrides, manifest.seed if one else None)
     boots = {name: shlex.join(words) for name, words in evidence.commands.items() if words}
-    return _section("again", evidence, file=file, command=command, boots=boots)
+    return _section("again", evidence, file=file, command=command, boots=boots, one=one)
 
 
 def run_command(file: str, overrides: Mapping[str, Any], seed: int | None = None) -> str:

@@ -31,8 +31,9 @@ def join(runs: Sequence[Run], folder: Path) -> RunWriter:
     """A new run in ``folder`` with all their boots, not judged yet.
 
     Block and index of a boot are new, and it says which machine it ran on. Damaged boots are left
-    behind. The same runs give a run of the same identity. UsageError where they differ in more
-    than the machine, or one of them is there twice or is still being measured."""
+    behind. The same runs in any order give a run of the same identity. UsageError where they differ
+    in more than the machine, or one of them is there twice or is still being measured."""
+    runs = sorted(runs, key=lambda run: (run.manifest().created, run.manifest().seed))
     manifests = [run.manifest() for run in runs]
     for run in runs:
         if run.is_being_written():
@@ -65,6 +66,11 @@ def join(runs: Sequence[Run], folder: Path) -> RunWriter:
 
 def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[str]) -> Manifest:
     first, hosts = manifests[0], [manifest.host for manifest in manifests]
+    why_boots = dict.fromkeys(filter(None, (manifest.why_boots for manifest in manifests)))
+    # Those of one run alone: its random order, and which run it confirms.
+    shared = {key: own for key, own in first.overrides.items() if key not in ("seed", "confirms")}
+    for manifest in manifests:
+        shared = {key: own for key, own in shared.items() if manifest.overrides.get(key) == own}
     seeds = "\n".join(f"{manifest.created} {manifest.seed}" for manifest in manifests)
     caveats = dict.fromkeys(flag for manifest in manifests for flag in manifest.machine.caveats)
     later = max(manifest.created for manifest in manifests)
@@ -82,7 +88,9 @@ def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[
             "joined": tuple(run.name for run in runs),
             "blocks": tuple(block for manifest in manifests for block in manifest.blocks),
             "failed": {name: why for own in manifests for name, why in own.failed.items()},
-            "overrides": {},
+            "why_boots": "; ".join(why_boots)[:1000],
+            "whole": {name: why for own in manifests for name, why in own.whole.items()},
+            "overrides": shared,
             "state": "finished",
             "stopped": f"{len(runs)} runs were joined",
         }
