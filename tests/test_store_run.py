@@ -5,6 +5,7 @@ a folder of runs."""
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from synthetic_run import record
 
+from kdyno import whole
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample, read_boot
 from kdyno.store.folder import Folder
@@ -159,13 +162,27 @@ def test_a_killed_writer_leaves_a_run_to_go_on_with(tmp_path: Path) -> None:
 
 
 def test_a_run_killed_before_its_name_is_removed(tmp_path: Path) -> None:
-    gone, young = tmp_path / ".tmp-gone", tmp_path / ".tmp-young"
-    for folder in (gone, young):
+    """By its age: another machine's lock may not be seen, and who begins has none yet."""
+    own = whole.here()
+    hours = {f"{own}-gone": 2, f"{own}-young": 0, f"{own}-bare": 0, "n2-alive": 2, "n2-gone": 25}
+    for name, age in hours.items():
+        folder = tmp_path / f".tmp-{name}"
         folder.mkdir()
-    (gone / ".lock").write_text("1\n")
+        if name != f"{own}-bare":
+            (folder / ".lock").write_text("1\n")
+        os.utime(folder, (time.time() - 3600 * age,) * 2)
     path = finished(tmp_path)
     assert [run.path for run in list_runs(tmp_path)] == [path]
-    assert not gone.exists() and young.exists()
+    left = {file.name.rpartition("-")[2] for file in tmp_path.glob(".tmp-*")}
+    assert left == {"young", "bare", "alive"}
+
+
+def test_who_looks_at_a_run_refuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = finished(tmp_path)
+    with (path / ".lock").open() as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(look, fcntl.LOCK_UN))
+        write_run(path).close()
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "rename", "mkdir"])

@@ -29,6 +29,7 @@ from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
 from kdyno.store.verdict import Verdict
+from kdyno.whole import here
 
 T = TypeVar("T")
 EXPERIMENT, MANIFEST, VERDICT = "experiment.toml", "manifest.json", "verdict.json"
@@ -39,14 +40,21 @@ BEGUN = b"{}\n"
 """The note of a run of which nothing more is to be kept."""
 
 _LIMIT_BYTES = 64 << 20
-_ABANDONED_S = 3600.0
+_TRIES = 25
+_ABANDONED_S, _ABANDONED_ELSEWHERE_S = 3600.0, 86400.0
 
 
 def hold(folder: Folder) -> int:
     """Descriptor of the lock, held until that is closed, or until the process ends."""
     descriptor = folder.open_lock(LOCK, make=True)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for _ in range(_TRIES):  # whoever looks whether it is held has it for a moment
+            with suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.02)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         holder = "another process"
         with suppress(OSError):
@@ -235,7 +243,7 @@ def create_run(runs: Path, experiment_text: str, manifest: Manifest) -> RunWrite
     _remove_abandoned(runs)
     stamp = datetime.now().strftime("%Y-%m-%dT%H%M")
     with Folder.open(runs) as parent, ExitStack() as held:
-        aside = f"{TEMPORARY}{secrets.token_hex(6)}"
+        aside = f"{TEMPORARY}{here()}{secrets.token_hex(6)}"
         folder = held.enter_context(parent.make_folder(aside))
         try:
             held.callback(os.close, hold(folder))
@@ -349,9 +357,11 @@ def _remove_abandoned(runs: Path) -> None:
     for path in runs.glob(f"{TEMPORARY}*"):
         with suppress(ToolError, OSError):
             with Folder.open(path) as folder:
-                # Between mkdir and flock a living writer holds no lock yet; hence the age.
-                young = time.time() - path.stat().st_mtime < _ABANDONED_S
-                if is_held(folder) or (young and not folder.has(LOCK)):
+                # Between mkdir and flock a living writer holds no lock yet, and that of another
+                # machine may not be seen here; hence the age.
+                own = path.name.startswith(f"{TEMPORARY}{here()}")
+                old_s = _ABANDONED_S if own else _ABANDONED_ELSEWHERE_S
+                if is_held(folder) or time.time() - path.stat().st_mtime < old_s:
                     continue
             with Folder.open(runs) as parent:
                 parent.remove(path.name)
