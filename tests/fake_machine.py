@@ -39,7 +39,8 @@ class Fault:
     kind: str
     """boot: dies before its first word; die: in a case; silent: never answers in a case; forge:
     says a result of its own that nobody signed; error: the case fails, the guest goes on; idle:
-    says that it did nothing, in no time."""
+    says that it did nothing, in no time; jump: its clock is put on by ten minutes in a turn that
+    counts."""
     case: int = 0
 
 
@@ -256,6 +257,9 @@ class FakeSession:
         waits_s = self._machine.waits(self._clock.now_s())
         ns = max(1, round((each_s * operations + waits_s) * 1e9))
         self._cpu_ns += round((each_s * (lead + operations) + HAND_OVER_S) * 1e9)
+        if self._is("jump") and self._cpu_ns > 3e7:  # calibrated long since
+            self._fault = None
+            ns += 600 * 10**9
 
         def done() -> None:
             self._say("turn", case=self._case, operations=operations, ns=ns)

@@ -242,6 +242,22 @@ def test_a_forged_turn_is_not_believed(tmp_path: Path) -> None:
     assert of(run, "mine")[0].samples[0].score == pytest.approx(204_000, rel=1e-3)
 
 
+def test_a_guest_whose_clock_jumps_does_not_end_the_run(tmp_path: Path) -> None:
+    drawn = random.Random(1)
+    setup = bench(
+        lambda *_: 5e-6 * (1 + 0.02 * drawn.random()),
+        PAIR,
+        faults={"mine": {5: Fault("jump")}},
+        max_boots=8,
+    )
+    run, why = measured(setup, tmp_path)
+    assert why == "max_boots = 8 reached"
+    assert max(boot.host.inside_s or 0.0 for boot in boots_of(run)) > 600
+    more = replace(setup.experiment.measure, max_boots=9)
+    setup = replace(setup, experiment=replace(setup.experiment, measure=more))
+    assert resumed(setup, run) == "max_boots = 9 reached"
+
+
 @ways
 def test_an_error_or_a_skip_of_a_case_is_no_failed_boot(tmp_path: Path, way: str) -> None:
     faults = {"mine": {0: Fault("error", case=0)}}

@@ -235,7 +235,8 @@ class Loop:
         if in_turns:
             spent_s = sum(boot.host.inside_s or 0.0 for boot in self.past.boots)
             blocks = max(1, len({boot.block for boot in self.past.boots}))
-            beside_s = (self._spent_s() - spent_s) / blocks if self.past.boots else _GROUP_S
+            # A guest that was inside for longer than it ran has a clock that jumped.
+            beside_s = max(0.0, self._spent_s() - spent_s) / blocks if self.past.boots else _GROUP_S
             boots = turns.measure(
                 bench,
                 [plans[name] for name in order if self._alive(name)],
