@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from on_screen import text
 from synthetic_run import record
 
 from kdyno.errors import ToolError, UsageError
+from kdyno.judge.judging import look
 from kdyno.kernels.image import Image
 from kdyno.measure.bench import Bench, ticks_of
 from kdyno.measure.boot import at_once, with_fixed_work
@@ -223,6 +225,24 @@ def test_one_boot_decides_what_most_of_its_parts_agree_in_and_says_so(tmp_path: 
     assert flag.endswith("contradicted 0 of 13 cases, so they may contradict up to 21 % of cases "
                          "(95 % confidence)")  # fmt: skip
     assert "the same in most parts of the one boot of either kernel" in text(verdict, 120)
+
+
+@pytest.mark.parametrize("blocks", [2, 6])
+def test_exact_counts_without_a_common_block_are_not_judged(tmp_path: Path, blocks: int) -> None:
+    """Each kernel fails where the other counts, but in the last of six blocks."""
+    manifest = manifest_of(counting(lengths(0), CASES[:1], exact_boots=1), "boots")
+    boots: list[tuple[int, str, Any]] = []
+    for block, name in product(range(blocks), ("stock", "mine")):
+        score = 1443.0 if name == "stock" else 1484.0
+        reps = ((20.0, 20 * score),) * 9
+        good = block == 5 or (block % 2 == 0) == (name == "stock")
+        sample = Sample(suite="s", case="pipe", score=score, reps=reps)
+        boots.append((block, name, [sample] if good else "panic"))
+    run = record(tmp_path, boots, **dict(manifest))
+    (effect,) = judged(run).effects
+    assert (effect.blocks, effect.exact) == ((0, False) if blocks == 2 else (1, True))
+    _, progress = look(gather(run.boots()), run.manifest(), blocks, 0.005, 6)
+    assert progress.enough == effect.exact
 
 
 def test_a_further_boot_that_contradicts_a_case_widens_the_bound_of_one_boot(

@@ -110,7 +110,7 @@ class Pair:
         apart: blocks of one link each by itself."""
         own = self.differences(blocks, apart)
         if self.exact:
-            return exact_effect(own)
+            return exact_effect(own) if len(own) else PairedEffect(0)
         return effect_of_differences(own, self.manifest.asked.confidence)
 
     def ranked_sum(self, blocks: int | None = None, apart: bool = False) -> PairedEffect | None:
@@ -260,8 +260,9 @@ class Pair:
 
     @cached_property
     def _alike(self) -> bool:
-        """Both kernels' scores are the same in every boot."""
-        if not self.manifest.counted:
+        """Both kernels' scores are the same in every boot, and some block has both."""
+        before, after = self._log_scores
+        if not self.manifest.counted or not np.isfinite(after - before).any():
             return False
         for key in self.keys:
             scores, even = self.data.scores.get(key, {}), self.data.even.get(key, set())
