@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import random
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,8 @@ TYPICAL, SMALL = scatter(0.0, 0.002, 1), scatter(-0.0044, 0.003, 1)
         (TYPICAL, "lower", scatter(0.0, 0.06, 3), "equivalent", "inconclusive", False),
         # Seen with a real kernel: −12.7 % by summed times, and −0.44 % ≈ was said.
         (SMALL, "higher", -0.12 - np.abs(scatter(0.0, 0.03, 4)), "slower", "slower", True),
+        # Too little in typical turns, not in sum, and less apart than matters: the word is theirs.
+        (scatter(-0.008, 0.002, 1), "higher", scatter(-0.006, 0.001, 4), "slower", "slower", False),
         # A typical gain that the sum takes back is no gain.
         (scatter(0.03, 0.002, 1), "higher", -0.03, "faster", "inconclusive", True),
     ],
@@ -66,9 +69,12 @@ def test_where_sum_and_typical_turn_disagree(
     assert summed.decides == (word != "equivalent") and not judged.equivalent_too
     # Of a word that is the sum's: where nothing is as extreme, the tails' share of the errors.
     least = 1 / 131_072 / 0.1 / 0.8
-    assert summed.p_value is None if word != "slower" else least <= summed.p_value <= 0.05
+    whose = word if tail else "typical turns'"
+    assert summed.p_value is None if whose != "slower" else least <= summed.p_value <= 0.05
     if word == "inconclusive" and not tail:
         assert judged.predicted_blocks is not None and judged.predicted_blocks > 24
+    if word == "slower":
+        assert judged.predicted_blocks is None
     if word == "equivalent":
         assert judged == first[0]
 
@@ -128,8 +134,8 @@ def test_quantiles_are_judged_in_the_family_of_the_tails() -> None:
 def test_a_tail_is_seen_at_every_level_and_its_p_value_is_the_least(
     blocks: int, alpha: float
 ) -> None:
-    claims = [Claim(SMALL[:blocks], "higher")]
-    sums = [SMALL[:blocks] - 0.2 - scatter(0.0, 0.001, 5)[:blocks]]
+    claims = [Claim(TYPICAL[:blocks], "higher")]
+    sums = [TYPICAL[:blocks] - 0.2 - scatter(0.0, 0.001, 5)[:blocks]]
 
     def at(alpha: float) -> tuple[str, float | None]:
         ((judged, summed),), _ = judge_sums(claims, judge(claims, alpha=alpha), sums, alpha=alpha)
@@ -176,6 +182,20 @@ def test_slow_turns_are_in_the_sum_where_others_interrupt_them(tmp_path: Path) -
     assert effect.verdict in ("slower", "inconclusive")
     whole = verdict_by(every_twentieth, tmp_path, boots=8, way="boots")
     assert whole.effects[0].throughput is not None
+
+
+def test_a_word_that_the_sum_only_makes_larger_has_the_typical_turns_p_value(
+    tmp_path: Path,
+) -> None:
+    drawn = random.Random(3)
+
+    def a_little(variant: str, _case: str, _now_s: float) -> float:
+        slow = 1.008 * (1.06 if drawn.random() < 0.1 else 1.0) if variant == "mine" else 1.0
+        return 5e-6 * slow * (1 + 0.002 * drawn.gauss(0, 1))
+
+    (effect,) = verdict_by(a_little, tmp_path).effects
+    assert effect.throughput.decides and not effect.throughput.tail
+    assert effect.verdict == "slower" and effect.p_value is not None and effect.p_value < 0.001
 
 
 def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> None:

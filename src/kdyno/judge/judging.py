@@ -356,7 +356,7 @@ def judged_all(
         p_value = None
         if word.effect.p_value is not None:
             p_value = min(1.0, next(least) / stopping.SHARE_FOR_VERDICTS)
-            if summed and summed.decides:
+            if summed and summed.decides and (summed.tail or word.word == "inconclusive"):
                 p_value = alpha if summed.p_value is None else summed.p_value
         rows.append(Judged(pair, word, p_value, summed, tuple(quantiles.get(pair.key, ()))))
     return rows, words[len(pairs) :]

@@ -30,7 +30,7 @@ from .stopping import SHARE_FOR_VERDICTS
 Better = Literal["higher", "lower"]
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
 
-RULE = "huber-signflip-maxt/4"
+RULE = "huber-signflip-maxt/5"
 """Name of this rule, kept with every verdict. The number grows when a verdict could come out
 otherwise from the same samples."""
 SHARE_FOR_TAILS = 0.1
@@ -269,7 +269,8 @@ def judge_sums(
     times, shape (blocks,) as ``log_ratios``, NaN where a block has none; empty: not to be had.
 
     Where sum and location disagree, the word is the sum's if it is faster or slower, else
-    ``inconclusive``. Where they do not, ``equivalent`` and ≈ need both to be inside ±equivalent.
+    ``inconclusive``. Where they do not, ``equivalent`` and ≈ need both to be inside ±equivalent; a
+    sum beyond it keeps the location's faster or slower where it says the same.
     The differences and the quantiles are a family of their own at SHARE_FOR_TAILS of alpha. A sum's
     own faster or slower is only said where its difference is decided, so that all false words of a
     run together stay below alpha."""
@@ -292,13 +293,14 @@ def judge_sums(
         tail = difference.moved and not too_small
         decides = tail or (typical.small and not own.small)
         moved = tail and own.moved and not own.small
+        same = not tail and own.moved and own.word == typical.word
         if decides:
             typical = replace(
                 typical,
-                word=own.word if moved else "inconclusive",
+                word=own.word if moved or same else "inconclusive",
                 equivalent_too=False,
                 inside_noise_floor=_inside(claim.noise_floor, own.effect),
-                predicted_blocks=None if moved else own.predicted_blocks,
+                predicted_blocks=None if moved or same else own.predicted_blocks,
             )
         least = max(chances[0][row] / SHARE_FOR_TAILS, chances[1][row]) / SHARE_FOR_VERDICTS
         result[at] = typical, Summed(own, tail, decides, min(1.0, least) if moved else None)
