@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 from fake_machine import Fault, Rule
-from fake_run import PIPE, bench, boots_of, judged, machine_of, manifest_of, measured, texts_of
+from fake_run import (
+    PIPE,
+    asking,
+    bench,
+    boots_of,
+    judged,
+    machine_of,
+    manifest_of,
+    measured,
+    texts_of,
+)
 from on_screen import text
 from synthetic_run import record
 
@@ -25,6 +35,7 @@ from kdyno.measure.execution import probed
 from kdyno.measure.loop import choose, draw_of
 from kdyno.report.sentence import worded
 from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
+from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
 from kdyno.store.samples import gather
 from kdyno.store.verdict import Effect, Verdict
@@ -345,6 +356,25 @@ def test_work_of_few_parts_is_not_left_out(tmp_path: Path) -> None:
         "differs from the baseline's: the effect is of all parts together, +1.67 %"
     )
     assert texts_of(same, "rare-work") == []
+
+
+def test_rows_of_factors_leave_rare_work_out_no_more_than_effects(tmp_path: Path) -> None:
+    """Of 400 parts 40 are twice as long with smp, and some more from boot to boot."""
+    levels = {f"{smp}+{hz}": {"smp": smp, "hz": hz} for smp in "nm" for hz in ("100", "250")}
+    case = CaseInfo(suite="s", case="pipe", unit=UNIT, better="lower", operations=8000)
+    boots = []
+    for block, name in product(range(8), levels):
+        rare = 1000.0 + (1000.0 + block if name.startswith("m") else 0.0)
+        reps = ((20.0, 20_000.0),) * 360 + ((20.0, 20 * rare),) * 40
+        boots.append((block, name, [Sample(suite="s", case="pipe", score=1000.0, reps=reps)]))
+    baseline, *others = levels
+    manifest = asking([case], baseline, others, levels, metric="instructions")
+    verdict = judged(record(tmp_path, boots, **dict(manifest)))
+    assert verdict.factors is not None
+    rows = {(row.kind, row.factor): row for row in verdict.factors.effects}
+    assert rows["main", "smp"].verdict == "slower"
+    assert rows["main", "smp"].ratio == pytest.approx(verdict.effects[-1].ratio, rel=1e-3)
+    assert rows["main", "hz"].verdict == rows["interaction", "smp"].verdict == "equivalent"
 
 
 def test_a_count_with_an_interval_leaves_nothing_out_either(tmp_path: Path) -> None:

@@ -128,6 +128,8 @@ class Pair:
 
         Where both took turns it is the baseline's score times the group's ratio."""
         baseline, own = (array.copy() for array in self._log_scores)
+        if self.manifest.counted and not self.exact:
+            own += np.where(np.isfinite(self._beside), self._beside, 0.0)
         for block, (ratio, _) in self._located.items():
             own[block] = baseline[block] + ratio
         # Of the same blocks for every variant, for what drifts must cancel.
