@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -38,7 +38,7 @@ from kdyno.store.boot import BootHost, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
 from kdyno.store.samples import gather
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Effect, FactorEffect, Verdict
 from kdyno.suites.catalogue import UNIT, Case, counted, find, load
 from kdyno.suites.score import score_of
 
@@ -158,6 +158,10 @@ def test_groups_of_counts_are_judged_and_exact_where_all_their_cases_are(tmp_pat
     # Half the path is twice as good: the harmonic mean of 2 and 1.
     assert (group.group, group.verdict) == ("thread", "faster")
     assert group.ratio == pytest.approx(4 / 3) and group.blocks == 3
+    more = counting(lambda name, *_: (1387 + 0.004 * (name == "mine")) / 1e9, thread, insist=True)
+    _run, clock = run_of(more, tmp_path / "clock")
+    assert {row.verdict for row in (*clock.effects, *clock.groups)} == {"equivalent"}
+    assert clock.groups[0].ratio != 1.0
 
 
 def test_a_case_that_varies_has_an_interval_and_as_many_boots_as_it_takes(tmp_path: Path) -> None:
@@ -358,20 +362,42 @@ def test_work_of_few_parts_is_not_left_out(tmp_path: Path) -> None:
     assert texts_of(same, "rare-work") == []
 
 
-def test_rows_of_factors_leave_rare_work_out_no_more_than_effects(tmp_path: Path) -> None:
-    """Of 400 parts 40 are twice as long with smp, and some more from boot to boot."""
+def crossed(
+    runs: Path,
+    blocks: int,
+    usual: Callable[[int, bool], float],
+    rare: Callable[[int, bool], float] = lambda *_: 0.0,
+) -> tuple[Verdict, dict[tuple[str, str], FactorEffect]]:
+    """Of two factors, by (block, whether smp is on): instructions an operation in most of 400
+    parts, and what 40 of them have more."""
     levels = {f"{smp}+{hz}": {"smp": smp, "hz": hz} for smp in "nm" for hz in ("100", "250")}
     case = CaseInfo(suite="s", case="pipe", unit=UNIT, better="lower", operations=8000)
     boots = []
-    for block, name in product(range(8), levels):
-        rare = 1000.0 + (1000.0 + block if name.startswith("m") else 0.0)
-        reps = ((20.0, 20_000.0),) * 360 + ((20.0, 20 * rare),) * 40
-        boots.append((block, name, [Sample(suite="s", case="pipe", score=1000.0, reps=reps)]))
+    for block, name in product(range(blocks), levels):
+        own, more = (of(block, name.startswith("m")) for of in (usual, rare))
+        reps = ((20.0, 20 * own),) * 360 + ((20.0, 20 * (own + more)),) * 40
+        boots.append((block, name, [Sample(suite="s", case="pipe", score=own, reps=reps)]))
     baseline, *others = levels
     manifest = asking([case], baseline, others, levels, metric="instructions")
-    verdict = judged(record(tmp_path, boots, **dict(manifest)))
+    verdict = judged(record(runs, boots, **dict(manifest)))
     assert verdict.factors is not None
-    rows = {(row.kind, row.factor): row for row in verdict.factors.effects}
+    return verdict, {(row.kind, row.factor): row for row in verdict.factors.effects}
+
+
+def test_rows_of_factors_are_exact_where_all_their_counts_are(tmp_path: Path) -> None:
+    for more, word in ((1e-4, "equivalent"), (100.0, "slower")):
+        verdict, rows = crossed(tmp_path / word, 3, lambda _, smp, more=more: 1e3 + smp * more)
+        assert [effect.exact for effect in verdict.effects] == [True] * 3
+        main = rows["main", "smp"]
+        assert main.verdict == word and main.ci == (main.ratio, main.ratio)
+        assert rows["main", "hz"].verdict == rows["interaction", "smp"].verdict == "equivalent"
+    _, rows = crossed(tmp_path, 3, lambda block, smp: 1e3 + smp * (100.0 + block))
+    assert rows["main", "smp"].verdict == "inconclusive"
+
+
+def test_rows_of_factors_leave_rare_work_out_no_more_than_effects(tmp_path: Path) -> None:
+    """Of 400 parts 40 are twice as long with smp, and some more from boot to boot."""
+    verdict, rows = crossed(tmp_path, 8, lambda block, smp: 1000.0, lambda b, smp: smp * (1e3 + b))
     assert rows["main", "smp"].verdict == "slower"
     assert rows["main", "smp"].ratio == pytest.approx(verdict.effects[-1].ratio, rel=1e-3)
     assert rows["main", "hz"].verdict == rows["interaction", "smp"].verdict == "equivalent"

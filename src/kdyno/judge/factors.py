@@ -61,6 +61,8 @@ class Cross:
     """Every cell → log score in each block, shape (blocks,), NaN for a failed boot."""
     sums: dict[Cell, Floats] = field(default_factory=dict)
     """Every cell → log ratio by summed times to the baseline in the same case, NaN without one."""
+    clock: dict[Cell, Floats] = field(default_factory=dict)
+    """Every cell → |log ratio| that may be the clock's own; NaN where its counts are not exact."""
 
     @cached_property
     def blocks(self) -> dict[Cell, int]:
@@ -150,7 +152,12 @@ def rows_of(crosses: Sequence[Cross]) -> list[Row]:
         for contrast in cross.contrasts():
             ratios, strata, lost = cross.differences(contrast)
             if strata:
-                claim = Claim(ratios, cross.case.better)
+                # NaN as soon as one cell is not exact. An interaction is of two differences.
+                off = cross.differences(contrast, cross.clock)[0] if cross.clock else np.nan
+                exact = bool(np.isfinite(off).all() and np.isfinite(ratios).any())
+                clock = max((float(own) for own in cross.clock.values() if own == own), default=0.0)
+                clock *= 1 + (contrast.kind == "interaction")
+                claim = Claim(ratios, cross.case.better, exact=exact, resolution=clock)
                 rows.append(Row(cross, contrast, claim, cross.summed(contrast), strata, lost))
     return rows
 
@@ -180,13 +187,14 @@ def crosses_of(data: Samples, manifest: Manifest) -> list[Cross]:
             continue
         nothing = np.full(data.blocks, np.nan)
         logs = {cell: nothing for cell in product(*(range(len(own)) for own in factors.values()))}
-        sums = dict(logs)
+        sums, clock = dict(logs), dict.fromkeys(logs, np.array(np.nan))
         for variant, case in product(variants, cases):
             levels = {**of_variant[variant], **case.levels}
             cell = tuple(own.index(levels[factor]) for factor, own in factors.items())
             pair = Pair(data, manifest, case, variant)
             logs[cell], sums[cell] = np.log(pair.scores), pair.log_sums
-        crosses.append(Cross(cases[0], name, factors, logs, sums))
+            clock[cell] = np.array(pair.resolution if pair.exact else np.nan)
+        crosses.append(Cross(cases[0], name, factors, logs, sums, clock))
     return crosses
 
 

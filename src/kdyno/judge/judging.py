@@ -297,10 +297,12 @@ def _group_claims(
                 for ratios in (attrgetter("log_ratios"), attrgetter("log_sums"))
             )
             exact = {pair.case.case: pair.exact for pair in own}
+            clock = {pair.case.case: pair.resolution for pair in own}
             for name, members in suite.groups.items():
                 exact[name] = all(exact.get(member, False) for member in members)
+                clock[name] = max((clock.get(member, 0.0) for member in members), default=0.0)
             for group, logs in values.items():
-                claim = Claim(logs, "higher", exact=exact[group])
+                claim = Claim(logs, "higher", exact=exact[group], resolution=clock[group])
                 claims[suite.name, group, variant] = claim, sums.get(group, np.empty(0))
     return claims
 

@@ -168,7 +168,7 @@ def _judgement(
 ) -> Judgement:
     ci = raw.ci if raw.exact else limits
     word, too_small = word_of(ci, claim.better, equivalent)
-    if raw.exact and abs(float(claim.differences[0])) <= claim.resolution:
+    if raw.exact and abs(float(claim.differences[0])) <= claim.resolution + 1e-12:  # rounding
         word, too_small = "equivalent", False
     elif not raw.exact and ci is not None:
         too_small = alike and word in ("faster", "slower")
