@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import Kdyno
+from fake_run import asking
 from held import held
 from synthetic_run import Shape, case, make, record
 from test_factorial_table import factor_table, planted
@@ -191,6 +192,24 @@ def test_what_cannot_be_judged(kdyno: Kdyno, runs: Path, run: Run) -> None:
     with pytest.raises(UsageError, match="no boot that can be read"):
         judge_again(record(runs, created="2027-01-01T00:00:00"))
     assert kdyno("judge", "last").status == 2
+
+
+@pytest.mark.parametrize("lost", ["mine", "stock"])
+def test_a_kernel_of_which_every_boot_failed_is_failed_and_has_no_boots(
+    runs: Path, lost: str
+) -> None:
+    """Fewer than three in a row, so that it was not given up."""
+    info = case(0)
+    good = [Sample(suite=info.suite, case=info.case, score=9)]
+    boots: list[tuple[int, str, list[Sample] | str]] = [
+        (block, name, "panic" if name == lost else good)
+        for block in range(2)
+        for name in ("stock", "mine")
+    ]
+    verdict = worded(*judge_again(record(runs, boots, **dict(asking([info])))))
+    (effect,) = verdict.effects
+    assert (effect.verdict, effect.reason) == ("failed", f"{lost}: panic")
+    assert verdict.boots[lost] == 0 and verdict.answer.endswith("; 0 to 2 boots of each.")
 
 
 def test_a_measurement_that_goes_on_forgets_what_was_judged_before(run: Run) -> None:

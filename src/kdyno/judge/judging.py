@@ -371,6 +371,8 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
     if raw.n == 0:
         for name, key in ((variant, pair.key), (pair.manifest.baseline, pair.keys[0])):
             why = manifest.failed.get(name) or _usual(pair.data.missing.get(key))
+            if not why and key not in pair.data.scores:
+                why = _usual(pair.data.failures.get(name))
             if why and reason is None:
                 reason = f"{name}: {why}"
     if reason or variant in manifest.failed:

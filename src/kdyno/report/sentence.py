@@ -107,7 +107,7 @@ class _Answer:
         parts += map(self.against_itself, copies)
         parts += self.differing_machines() + self.moved_controls(variants)
         begun |= {group.variant for group in tested}
-        if used := [count for name, count in verdict.boots.items() if count and name in begun]:
+        if any(used := [count for name, count in verdict.boots.items() if name in begun]):
             least = f"{min(used)} to " if min(used) < max(used) else ""
             parts.append(f"{least}{figures.count(max(used), 'boot')} of each")
         return "; ".join(parts) + "."
