@@ -39,6 +39,7 @@ def run_of(
     cases: tuple[str, ...] = ("pipe",),
     arg: str = "512",
     seconds: float = 0.5,
+    boots: int = 8,
 ) -> Run:
     """A run of one kernel; ``speed`` is the true score of every case."""
     noise = random.Random(f"{kernel}{at}")
@@ -51,7 +52,7 @@ def run_of(
 
     return record(
         runs,
-        [(block, "running", samples()) for block in range(8)],
+        [(block, "running", samples()) for block in range(boots)],
         text=f'name = "host"\n[machine]\nkind = "{kind}"\n',
         built={"running": {"release": f"7.{kernel}"}},
         created=f"2026-11-{at:02d}T00:00:00.000000+00:00",
@@ -114,6 +115,13 @@ def test_three_runs_have_a_verdict_where_they_took_turns(tmp_path: Path) -> None
     verdict = compare(turns(tmp_path / "others", "111222", 1100.0))
     assert verdict.effects[0].verdict == "inconclusive" and verdict.effects[0].differs
     assert "slow drift looks like a difference" in kinds(verdict)["no-verdict"]
+    # Of one boot each: too few for an interval, and not without spread.
+    short = [
+        run_of(tmp_path / "short", kernel, 1000.0, at=at + 1, boots=1)
+        for at, kernel in enumerate("111222")
+    ]
+    (effect,) = compare(short).effects
+    assert effect.ci is None and effect.verdict == "inconclusive" and effect.reason is None
 
 
 def test_runs_that_agree_to_the_last_digit_have_a_reason(tmp_path: Path) -> None:

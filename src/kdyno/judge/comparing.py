@@ -306,7 +306,8 @@ def _effect(
     medians = [arm.medians(case) for arm in arms]
     lacking = [arm.label for arm, own in zip(arms, medians, strict=True) if not own]
     reason = f"{', '.join(lacking)}: no score" if lacking else None
-    if not lacking and raw.ci is None and min(map(len, medians)) >= FEWEST_RUNS:
+    alike = all(len(set(own)) == 1 < FEWEST_RUNS <= len(own) for own in medians)
+    if raw.ci is None and alike:
         reason = "all runs of each kernel have one and the same value: no spread to judge by"
     return Effect(
         **case.about,
