@@ -69,6 +69,7 @@ def _fill(run: Run) -> None:
         rows = [json.loads(line) for line in file.read_text().splitlines()]
         for row in rows:
             row["extra"] = {"load": "100:1:100 201:2:98", "load_tasks": 4.0, "stdout": "x"}
+            row["extra"] |= {"p99_ms": 1.5, "counted-user": 20.0}
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     for file in run.path.glob("boots/*/console.log"):
         file.write_bytes(b"Linux version 7.3\n\x1b[31mKernel panic\n\xff")

@@ -212,6 +212,31 @@ def test_a_kernel_of_which_every_boot_failed_is_failed_and_has_no_boots(
     assert verdict.boots[lost] == 0 and verdict.answer.endswith("; 0 to 2 boots of each.")
 
 
+@pytest.mark.parametrize(
+    ("stock", "mine", "quantiles", "apart"),
+    [
+        ({"p99_ms": 1e200}, {"p99_ms": 1e-200}, 0, 0),
+        ({"p99_ms": 1e100}, {"p99_ms": 1e-100}, 1, 0),
+        *(({"counted-user": each},) * 2 + (0, 0) for each in (1e200, -1.0, math.inf)),
+        *(({f"counted-{'x' * long}": 1.0},) * 2 + (0, kept) for long, kept in ((100, 1), (101, 0))),
+        ({f"p{at}_ms": 1.0 for at in range(150)},) * 2 + (100, 0),
+        ({f"counted-{at}": 1.0 for at in range(150)},) * 2 + (0, 100),
+    ],
+)
+def test_what_a_program_printed_does_not_end_judging(
+    runs: Path, stock: dict[str, float], mine: dict[str, float], quantiles: int, apart: int
+) -> None:
+    info = case(0)
+    boots = [
+        (block, name, [Sample(suite=info.suite, case=info.case, score=9 + block, extra=extra)])
+        for block in range(2)
+        for name, extra in (("stock", stock), ("mine", mine))
+    ]
+    verdict, _ = judge_again(record(runs, boots, **dict(asking([info]))))
+    (effect,) = verdict.effects
+    assert (len(effect.quantiles), len(effect.apart)) == (quantiles, apart)
+
+
 def test_a_measurement_that_goes_on_forgets_what_was_judged_before(run: Run) -> None:
     verdict = worded(*judge_again(run))
     with write_run(run.path) as writer:

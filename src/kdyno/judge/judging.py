@@ -397,14 +397,14 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         exact=raw.exact,
         parts_ratio=pair.counts_ratio(whole=True),
         reason=reason or manifest.failed.get(variant),
-        quantiles=row.quantiles,
+        quantiles=row.quantiles[:100],
         spread=pair.spread(),
         links=pair.links,
         apart=tuple(
             Apart(figure=name, baseline_value=median(before[name]), value=median(after[name]))
             for name in sorted(
                 before.keys() & after.keys(), key=lambda name: (order.get(name, len(order)), name)
-            )
+            )[:100]
         ),
         strata=strata,
     )

@@ -120,10 +120,13 @@ class Samples:
             if same and same[0][1] >= max(_FEWEST_EVEN, len(sample.reps) // 2 + 1):
                 self.even.setdefault(key, set()).add(boot.block)
             for name, value in sample.extra.items():
+                # A program may print anything; no verdict has a place for it.
+                if not isinstance(value, int | float) or not 0 <= value <= SCORE_MOST:
+                    continue
                 if name.startswith(APART) and isinstance(value, float):
-                    figures = self.apart.setdefault(key, {})
-                    figures.setdefault(name.removeprefix(APART), []).append(value)
-                elif QUANTILE.fullmatch(name) and isinstance(value, int | float) and value > 0:
+                    if len(figure := name.removeprefix(APART)) <= 100:
+                        self.apart.setdefault(key, {}).setdefault(figure, []).append(value)
+                elif QUANTILE.fullmatch(name) and value >= 1 / SCORE_MOST:
                     quantiles = self.quantiles.setdefault(key, {}).setdefault(name, {})
                     quantiles.setdefault(boot.block, float(value))
             if sample.interleave:
