@@ -193,14 +193,21 @@ def test_a_control_that_moved_is_told_with_the_digits_that_it_moved_by(tmp_path:
     assert "+0.004 %" in row_of(verdict, "fork") and "+5.000" in row_of(verdict, "fork")
 
 
-def test_a_case_that_fails_while_work_is_fixed_is_left_out() -> None:
+def test_a_case_that_fails_while_work_is_fixed_is_left_out(tmp_path: Path) -> None:
     """And the reason does not speak of a profile, which nobody asked for."""
     one = counting(lengths(41))
     machine_of(one).faults = {"stock": {0: Fault("error", case=1)}}
     notes: list[str] = []
-    with_fixed_work(one, (), notes.append)
+    fixed = with_fixed_work(one, (), notes.append)
     (line,) = notes
     assert line.startswith("s/fork is left out: ") and "profile" not in line
+    assert [job.case for job in fixed.runnable] == ["pipe"]
+    run, _ = measured(fixed, tmp_path, "boots")
+    fork = by_case(judged(run))["fork"]
+    assert fork.verdict == "failed" and "skip: it failed in the boot" in (fork.reason or "")
+    again = counting(lengths(41))
+    resumed = with_fixed_work(again, run.manifest().cases, print)
+    assert machine_of(again).opened == [] and resumed.runnable == fixed.runnable
     for fault, message in (
         (Fault("error"), "no case is left: see what each of them said"),
         (Fault("boot"), "stock: the boot that says how often each case does its"),

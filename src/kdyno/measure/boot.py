@@ -236,10 +236,12 @@ def with_fixed_work(
 ) -> Bench:
     """Where instructions are counted: the same with a number of operations for each case, few and
     the same in every boot of every variant. Those of ``cases``, as an earlier part of a run had
-    them, where all are there; else by a boot of the baseline."""
+    them; else by a boot of the baseline. Cases that fail in it are left out of the run."""
     operations = {f"{case.suite}/{case.case}": case.operations for case in cases if case.operations}
-    if not {key_of(job) for job in bench.runnable} <= operations.keys():
-        own = {key_of(job): job.operations for job in bench.jobs if job.operations}
+    own = {key_of(job): job.operations for job in bench.jobs if job.operations}
+    wanted = {key_of(job) for job in bench.runnable}
+    # Once any was fixed, what has none failed then.
+    if operations.keys() <= own.keys() and not wanted <= operations.keys():
         # For twice as long: parts of half a repetition are refused as too short to be timed.
         measured = calibrated(bench, 2 * COUNT_S, notify)
         # As many in each part; of those that are long, as few as the time is for.
@@ -248,4 +250,7 @@ def with_fixed_work(
             for key, count in measured.items()
         }
     fixed = {key_of(job): job for job in fixed_jobs(bench, operations, COUNT_S)}
-    return replace(bench, jobs=tuple(fixed.get(key_of(job), job) for job in bench.jobs))
+    why = "it failed in the boot that says how often each case does its operation"
+    lacking = {**bench.equipment.lacking, **dict.fromkeys(wanted - operations.keys(), why)}
+    jobs = tuple(fixed.get(key_of(job), job) for job in bench.jobs)
+    return replace(bench, jobs=jobs, equipment=replace(bench.equipment, lacking=lacking))
