@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -477,6 +478,13 @@ def test_of_a_box_that_is_ready_nothing_is_kept_but_what_was_asked(fake: FakeBox
     assert outcome.host.status == "ok"
     before = outcome.host.before
     assert before["quiet_smt"] == "on to off" and len(before) < 20
+
+
+def test_a_machine_of_several_has_a_name_that_a_boot_may_have() -> None:
+    own = SimpleNamespace(host_facts=lambda: {"cpu_model": "x" * 100})
+    boxes = SimpleNamespace(_boxes={"h" * 252 + "1": own, "h" * 252 + "2": own})
+    names = list(Boxes.several(boxes))  # type: ignore[arg-type]
+    assert [(len(name), name[-1]) for name in names] == [(200, "1"), (200, "2")]
 
 
 def test_words_of_a_box_are_a_strangers() -> None:

@@ -51,11 +51,12 @@ def cache_errors(where: Path, needed_bytes: int | None = None) -> Iterator[None]
     try:
         yield
     except OSError as problem:
-        path = Path(os.fsdecode(problem.filename or where))
-        what = f"cannot write or read {path}: {problem.strerror}"
+        name = problem.filename
+        path = Path(name if isinstance(name, str) else where)
+        what = f"cannot write or read {name or where}: {problem.strerror}"
         if problem.errno in NO_SPACE:
             what = f"{no_space(where, needed_bytes)}. Free some"
-        elif not (path.is_relative_to(where) or where.is_relative_to(path)):
+        elif path.is_absolute() and not (path.is_relative_to(where) or where.is_relative_to(path)):
             raise ToolError(what) from problem  # of a source: no other cache makes that readable
         raise ToolError(f"{what}; {_ELSEWHERE}") from problem
 

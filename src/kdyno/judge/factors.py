@@ -206,9 +206,7 @@ def _varying(cells: list[dict[str, str]]) -> dict[str, tuple[str, ...]]:
 
 
 def table_of(
-    crosses: Sequence[Cross],
-    rows: Sequence[Row],
-    judged: Sequence[tuple[Judgement, Summed | None]],
+    crosses: Sequence[Cross], rows: Sequence[Row], judged: Sequence[tuple[Judgement, Summed | None]]
 ) -> FactorTable | None:
     """Rows with their judgements, and which cells are missing; None without a cross."""
     if not crosses:

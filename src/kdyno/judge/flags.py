@@ -18,14 +18,7 @@ from kdyno.stats.groups import machine_spread
 from kdyno.store.boot import BootFlag, BootHost
 from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Key, Samples
-from kdyno.store.verdict import (
-    NO_SANDBOX,
-    Effect,
-    FactorEffect,
-    Flag,
-    GroupEffect,
-    Strata,
-)
+from kdyno.store.verdict import NO_SANDBOX, Effect, FactorEffect, Flag, GroupEffect, Strata
 
 STEAL_SHARE = 0.01
 """Of the boot's wall time: the hypervisor ran other guests."""

@@ -117,12 +117,7 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
 
 
 def look(
-    data: Samples,
-    manifest: Manifest,
-    blocks: int,
-    precision: float,
-    minimum: int,
-    links: int = 0,
+    data: Samples, manifest: Manifest, blocks: int, precision: float, minimum: int, links: int = 0
 ) -> tuple[dict[Key, PairedEffect], stopping.Progress]:
     """(raw effects, whether they are precise enough) after ``blocks`` whole blocks, by typical
     turns and by summed times. ``links``: of each kernel; 0: it is linked once.

@@ -382,10 +382,7 @@ def figures_of(
         return {"ratio": own.effect.ratio, "ci": own.ci, "ci_raw": own.effect.ci}
 
     throughput = summed and Throughput(
-        **ratios(summed.judgement),
-        tail=summed.tail,
-        decides=summed.decides,
-        slow_turns=slow_turns,
+        **ratios(summed.judgement), tail=summed.tail, decides=summed.decides, slow_turns=slow_turns
     )
     return {
         **ratios(judged),

@@ -196,10 +196,10 @@ def _apply(tree: Path, patch: Path, scratch: Path, already: set[str]) -> set[str
         if file.is_symlink():
             link = file.relative_to(scratch)
             raise UsageError(f"patch {patch} makes {link} a symbolic link; kdyno follows none")
-    made = {str(p.relative_to(scratch)) for p in scratch.rglob("*") if p.is_file()}
-    for path in made:
+    results = {str(p.relative_to(scratch)) for p in scratch.rglob("*") if p.is_file()}
+    for path in results:
         _check_links(tree, path, f"patch {patch}")
-    return made.union(paths)
+    return results.union(paths)
 
 
 def _failure(output: str, paths: list[str], tree: Path) -> str:

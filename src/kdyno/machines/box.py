@@ -62,16 +62,7 @@ from kdyno.machines.process import (
     printable_words,
 )
 from kdyno.machines.ssh import NOT_REACHED, Answer, Remote
-from kdyno.sandbox import (
-    BECOMING,
-    EMPTY,
-    FILTER,
-    HOST,
-    NAMESPACES,
-    SYSTEM,
-    as_user,
-    socket_filter,
-)
+from kdyno.sandbox import BECOMING, EMPTY, FILTER, HOST, NAMESPACES, SYSTEM, as_user, socket_filter
 from kdyno.store.comparable import common_facts
 from kdyno.store.verdict import Flag
 from kdyno.suites.protocol import Transcript
@@ -103,10 +94,7 @@ _RENEWED_S = 3600.0
 """How long a box stays this run's without a word of it, whatever is waited for or copied."""
 _TAKEN = 3
 """Status of what is requested of a box that another kdyno has by now."""
-_SETTLED = {
-    "cpus",
-    *(f"quiet_{each}" for each in ("smt", "governor", "turbo", "boost", "timers", "irqbalance")),
-}
+_SETTLED = re.compile(r"cpus|quiet_(?:smt|governor|turbo|boost|timers|irqbalance)")
 """What box.sh says when a box is ready."""
 _LOAD_AVERAGE = re.compile(r"(\d{1,6}\.\d\d) \S+ \S+ (\d{1,9})/")
 _LEFT_OUT = re.compile(
@@ -393,7 +381,9 @@ class Box(Built):
         if (answer := self._ours(ask(call("settle"), *words, limit_s=_SETTLE_S))).status:
             cause = refused(f"the box is not ready for it: {answer.last}")
             return cause if answer.reached else self._aftermath(booted, cause, True)
-        fields = {name: fact for name, fact in fields_of(answer.text).items() if name in _SETTLED}
+        fields = {
+            key: own for key, own in fields_of(answer.text).items() if _SETTLED.fullmatch(key)
+        }
         online, wanted = cpus_of(fields.pop("cpus", "")), self._cpus(plan.variant)
         if len(online) < wanted:
             why = "; [box] quiet = true switched SMT off" if "quiet_smt" in fields else ""
@@ -656,12 +646,9 @@ class Boxes:
             raise ToolError(f"{' and '.join(self._boxes)} are names of one and the same box")
 
     def several(self) -> Mapping[str, facts.Facts]:
-        every = {host: box.host_facts() for host, box in self._boxes.items()}
-        names = {
-            host: f"{own.get('cpu_model') or 'unknown CPU'} {host}" for host, own in every.items()
-        }
-        # As long as BootJob.machine may be; a name of a host alone may be longer.
-        return {names[host][-200:]: own for host, own in every.items()}
+        every = ((host, box.host_facts()) for host, box in self._boxes.items())
+        named = ((f"{own.get('cpu_model') or 'unknown CPU'} {host}", own) for host, own in every)
+        return {name[-200:]: own for name, own in named}  # as long as BootJob.machine may be
 
     def host_facts(self) -> facts.Facts:
         common = common_facts([dict(own) for own in self.several().values()])

@@ -16,14 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .effect import (
-    FEWEST_BLOCKS,
-    Floats,
-    Limits,
-    PairedEffect,
-    effect_of_differences,
-    exact_effect,
-)
+from .effect import FEWEST_BLOCKS, Floats, Limits, PairedEffect, effect_of_differences, exact_effect
 from .family import Family
 from .stopping import SHARE_FOR_VERDICTS
 

@@ -187,11 +187,8 @@ def consent_to_build(run: Run, experiment: Experiment, what: str, *, yes: bool) 
             if use.command:
                 lines.append(f"command   {shlex.join(use.command)}")
         machine, power = experiment.machine, experiment.box.power
-        lines += [
-            f"box       {host}, as root: its kernel is replaced"
-            for host in machine.all_hosts
-            if host
-        ]
+        for host in filter(None, machine.all_hosts):
+            lines.append(f"box       {host}, as root: its kernel is replaced")
         lines += [f"shell     {power}, OUTSIDE OF ANY SANDBOX, as you"] if power else []
         lines += [f"userland  {machine.userland}"] if machine.userland else []
         place = "in the sandbox" if sandbox.require() else "OUTSIDE OF ANY SANDBOX, as you"

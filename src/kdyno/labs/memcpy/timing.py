@@ -76,9 +76,7 @@ def failing(routines: Sequence[Routine], cache_root: Path) -> dict[str, str]:
 
 
 def gather(
-    names: Sequence[str],
-    cache_root: Path,
-    only: Sequence[str] = (),
+    names: Sequence[str], cache_root: Path, only: Sequence[str] = ()
 ) -> tuple[list[Contender], dict[str, str]]:
     """Who is timed: ``names`` (names or FILE.S; none: all of kernel/memcpy/) and the rivals,
     memcpy_orig of the newest kernel source in the cache; and who is left out → why.

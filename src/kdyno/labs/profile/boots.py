@@ -131,9 +131,7 @@ def with_fragment(experiment: Experiment, name: str) -> Experiment:
                     )
     variants = (
         replace(
-            variant,
-            config=(*variant.config, fragment),
-            cpus=variant.cpus if smp is None else None,
+            variant, config=(*variant.config, fragment), cpus=variant.cpus if smp is None else None
         )
         for variant in experiment.variants
     )
@@ -191,12 +189,7 @@ def profile(
 
 
 def _blocks(
-    writer: RunWriter,
-    seed: int,
-    bench: Bench,
-    request: Request,
-    options: Options,
-    show: Show,
+    writer: RunWriter, seed: int, bench: Bench, request: Request, options: Options, show: Show
 ) -> dict[str, Profile]:
     log = options.listener.notify
     profiler = Profiler(request.method, request.stacks)
