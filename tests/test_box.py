@@ -120,6 +120,7 @@ OWN = f"{'a' * 36}\n6.1.0\nBOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet panic=0\n
 NEW = f"{'b' * 36}\n6.12.1\nroot=/dev/sda1 kdyno.boot=TOKEN\n"
 BACK = f"{'c' * 36}\n6.1.0\nroot=/dev/sda1 ro\n"
 GONE = [255, "ssh: connect to host rack1 port 22: Connection timed out"]
+OOPS = "pstore erst\nOops#1 Part2\n<4>[ 1.9] x\nOops#1 Part1\n<1>[ 2.0] BUG: unable to handle it\n"
 PANIC = "pstore erst\nPanic#1 Part1\n<0>[ 5.1] Kernel panic - not syncing: sysrq triggered crash\n"
 CASE = CaseJob("unixbench", "syscall", "getppid", seconds=None, operations=1000)
 PLAN = Plan("new", Job((CASE,)))
@@ -260,6 +261,7 @@ WENT_WRONG = {
     "no network": ([BACK], {"last_words": [0, "returned 600\npstore"]}, "no-network"),
     "reset": ([BACK], {"last_words": [0, "pstore "]}, "reset"),
     "lost": ([GONE], {}, "box-lost"),
+    "oops": ([BACK], {"last_words": [0, OOPS]}, "oops"),
     "panic in the job": ([NEW, BACK], {"job": CLOSED, "last_words": [0, PANIC]}, "panic"),
     "hang in the job": ([NEW, GONE, BACK], {"job": CLOSED, "last_words": [0, "watchdog"]}, "hang"),
     "the connection": ([NEW, NEW], {"job": [255, "closed by remote host"]}, "connection"),
@@ -282,6 +284,8 @@ def test_what_became_of_a_boot(what: str, fake: FakeBox) -> None:
     assert (outcome.host.status, outcome.host.reason) == ("failed", reason), outcome.host.text
     if "panic" in what:
         assert "sysrq triggered crash" in outcome.host.text
+    if what == "oops":
+        assert "BUG: unable to handle it" in outcome.host.text
     if "CPUs that" in what:
         expected = "cpus = 2, and 1 are online; [box] quiet = true switched SMT off"
         assert outcome.host.text == expected and not fake.names("job")

@@ -96,6 +96,7 @@ _TAKEN = 3
 """Status of what is requested of a box that another kdyno has by now."""
 _SETTLED = re.compile(r"cpus|quiet_(?:smt|governor|turbo|boost|timers|irqbalance)")
 """What box.sh says when a box is ready."""
+_HEAD = re.compile(r"^\w+#\d+ Part\d+$", re.M)
 _LOAD_AVERAGE = re.compile(r"(\d{1,6}\.\d\d) \S+ \S+ (\d{1,9})/")
 _LEFT_OUT = re.compile(
     r"(BOOT_IMAGE|initrd|kdyno\.\w+|panic|oops|softlockup_panic|nmi_watchdog|systemd\.watchdog_sec"
@@ -566,7 +567,8 @@ class Box(Built):
         """Why the box is in its own kernel again, by what it kept of the other."""
         text = self._remote.ask(call("last_words")).text
         lines = text.splitlines()
-        if cause := sign(text):
+        # The head of a part of a record says that there was an oops, and not which.
+        if cause := sign(_HEAD.sub("", text)) or sign(text):
             return Diagnosis(cause.reason, f"{cause.text} ({where})")
         if any(line.startswith("returned ") for line in lines):
             text = "the kernel ran, and nobody could reach it; it went back by itself"
