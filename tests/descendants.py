@@ -30,13 +30,11 @@ def until(happened: Callable[[], object], process: subprocess.Popen[Any] | None 
     A look costs milliseconds of a CPU, more where there are many processes: without a pause
     between them a test takes one of the CPUs from the guests that it waits for."""
     end_s = time.monotonic() + 1800
-    waiting = True
-    while waiting:
-        waiting = not happened()
+    while not happened():
         assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < end_s
-        if waiting:
-            time.sleep(0.1)
+        time.sleep(0.1)
+    assert process is None or process.poll() is None, process.communicate()
 
 
 def below(top: int, parents: Mapping[int, int]) -> set[int]:

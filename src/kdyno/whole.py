@@ -75,7 +75,7 @@ _SCRATCH = "kdyno-"
 _HELD = ".held"
 _NAME_LIMIT = 100
 _MOST_LINKS = 40
-_LONG_S = 86400.0
+LONG_S = 86400.0
 
 
 def here() -> str:
@@ -209,7 +209,7 @@ def sweep(parent: Path) -> None:
                 other_machine = len(words) > 1 and words[1] != here()
                 age_s = time.time() - (outer / _HELD).stat().st_mtime
                 # Locks may not hold between machines: what another left is nobody's after a day.
-                left = not other_machine or age_s > _LONG_S
+                left = not other_machine or age_s > LONG_S
                 if left:
                     shutil.rmtree(outer / "in", ignore_errors=True)
             finally:

@@ -39,6 +39,7 @@ from kdyno.store.manifest import CaseInfo, Manifest, VariantInfo
 from kdyno.store.run import Run
 from kdyno.store.samples import Key, Samples, gather
 from kdyno.store.verdict import (
+    MOST_FIGURES,
     Apart,
     CaseValue,
     Effect,
@@ -392,14 +393,14 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         exact=raw.exact,
         parts_ratio=pair.counts_ratio(whole=True),
         reason=reason or manifest.failed.get(variant),
-        quantiles=row.quantiles[:100],
+        quantiles=row.quantiles[:MOST_FIGURES],
         spread=pair.spread(),
         links=pair.links,
         apart=tuple(
             Apart(figure=name, baseline_value=median(before[name]), value=median(after[name]))
             for name in sorted(
                 before.keys() & after.keys(), key=lambda name: (order.get(name, len(order)), name)
-            )[:100]
+            )[:MOST_FIGURES]
         ),
         strata=strata,
     )

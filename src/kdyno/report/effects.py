@@ -19,6 +19,7 @@ from kdyno.store.verdict import (
     GroupEffect,
     StratumEffect,
     Verdict,
+    by_sums,
     deciding,
 )
 from kdyno.suites.catalogue import UNIT
@@ -91,7 +92,7 @@ def word_cell(item: OfAny, blocks: bool = True) -> Cell:
     marks = (
         ("≈", "too little to matter", item.equivalent_too),
         ("?", "inside the noise floor", isinstance(item, Effect) and item.inside_noise_floor),
-        ("Σ", "by summed times", item.throughput is not None and item.throughput.decides),
+        ("Σ", "by summed times", by_sums(item)),
     )
     notes = [note for _, note, there in marks if there]
     sign = "".join(sign for sign, _, there in marks if there)

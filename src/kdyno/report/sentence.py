@@ -12,7 +12,7 @@ from kdyno.report.effects import effect as in_percent
 from kdyno.report.groups import Group, geometric_mean, groups
 from kdyno.report.tables import listed
 from kdyno.store.manifest import Manifest
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Effect, Verdict, by_sums
 from kdyno.suites.catalogue import UNIT
 
 _SHOWN_CASES = 3
@@ -344,7 +344,7 @@ def _by(effect: Effect) -> str:
         number = figures.signed(abs(more)).removeprefix("+")
         return f"with {number} {'fewer' if more < 0 else 'more'} instructions an operation"
     tail = _tail(effect)
-    summed = " in sum" if effect.throughput is not None and effect.throughput.decides else ""
+    summed = " in sum" if by_sums(effect) else ""
     return f"{'with' if tail else 'by'} {figures.size(effect.ratio)}{tail}{summed}"
 
 

@@ -21,6 +21,7 @@ from kdyno.store.verdict import (
     FunctionCounts,
     StratumEffect,
     Verdict,
+    by_sums,
     deciding,
 )
 
@@ -139,8 +140,7 @@ def strata(verdict: Verdict, most: int = 16) -> Grid | None:
         if effect.strata is None:
             continue
         # A machine's effect is that of its typical turn, also where summed times decide.
-        summed = effect.throughput is not None and effect.throughput.decides
-        name = "all together, typical turns" if summed else "all together"
+        name = "all together, typical turns" if by_sums(effect) else "all together"
         common = StratumEffect(stratum=name, ratio=effect.ratio, ci=effect.ci, blocks=effect.blocks)
         rows.append((effect, common))
         machines = list(effect.strata.machines)

@@ -18,7 +18,7 @@ from kdyno.report.show import terminal
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import ROOMY, STYLES, Layout, Part, Screen, words
 from kdyno.store.manifest import Manifest
-from kdyno.store.verdict import Effect, Verdict
+from kdyno.store.verdict import Effect, Verdict, by_sums
 
 _CHART_LEAST, _CHART_MOST = 21, 51
 _UNIT_MOST = 12
@@ -173,7 +173,7 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
         ("?", "no larger than the baseline's difference from itself",
          any(effect.inside_noise_floor for effect in rows)),
         ("Σ", f"of all turns in sum: typical ones are inside {band}, or disagree",
-         any(row.throughput is not None and row.throughput.decides for row in every)),
+         any(map(by_sums, every))),
         ("( )", effects.UNCORRECTED, any(map(effects.uncorrected, rows))),
         ("(n)", "about n blocks would settle it",
          any(row.verdict == "inconclusive" and row.predicted_blocks for row in every)),

@@ -33,8 +33,9 @@ def join(runs: Sequence[Run], folder: Path) -> RunWriter:
     Block and index of a boot are new, and it says which machine it ran on. Damaged boots are left
     behind. The same runs in any order give a run of the same identity. UsageError where they differ
     in more than the machine, or one of them is there twice or is still being measured."""
-    runs = sorted(runs, key=lambda run: (run.manifest().created, run.manifest().seed))
-    manifests = [run.manifest() for run in runs]
+    pairs = [(run, run.manifest()) for run in runs]
+    pairs.sort(key=lambda pair: (pair[1].created, pair[1].seed))
+    runs, manifests = [run for run, _ in pairs], [manifest for _, manifest in pairs]
     for run in runs:
         if run.is_being_written():
             raise UsageError(f"{run.name} is still being measured; join it when that has ended")

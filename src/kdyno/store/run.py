@@ -29,7 +29,7 @@ from kdyno.store.folder import TEMPORARY, Folder
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
 from kdyno.store.verdict import Verdict
-from kdyno.whole import here
+from kdyno.whole import LONG_S, here
 
 T = TypeVar("T")
 EXPERIMENT, MANIFEST, VERDICT = "experiment.toml", "manifest.json", "verdict.json"
@@ -41,7 +41,7 @@ BEGUN = b"{}\n"
 
 _LIMIT_BYTES = 64 << 20
 _TRIES = 25
-_ABANDONED_S, _ABANDONED_ELSEWHERE_S = 3600.0, 86400.0
+_ABANDONED_S = 3600.0
 
 
 def hold(folder: Folder) -> int:
@@ -360,7 +360,7 @@ def _remove_abandoned(runs: Path) -> None:
                 # Between mkdir and flock a living writer holds no lock yet, and that of another
                 # machine may not be seen here; hence the age.
                 own = path.name.startswith(f"{TEMPORARY}{here()}")
-                old_s = _ABANDONED_S if own else _ABANDONED_ELSEWHERE_S
+                old_s = _ABANDONED_S if own else LONG_S
                 if is_held(folder) or time.time() - path.stat().st_mtime < old_s:
                     continue
             with Folder.open(runs) as parent:

@@ -19,7 +19,7 @@ from pydantic import Field
 from kdyno.store.boot import BootRecord, Sample
 from kdyno.store.manifest import CaseInfo, Manifest
 from kdyno.store.run import Damaged
-from kdyno.store.verdict import SCORE_MOST, Ratio, Score as Level, Verdict, deciding
+from kdyno.store.verdict import LONGEST, SCORE_MOST, Ratio, Score as Level, Verdict, deciding
 
 CONFIDENCE = 0.95
 _FEWEST_EVEN = 3
@@ -124,7 +124,7 @@ class Samples:
                 if not isinstance(value, int | float) or not 0 <= value <= SCORE_MOST:
                     continue
                 if name.startswith(APART) and isinstance(value, float):
-                    if len(figure := name.removeprefix(APART)) <= 100:
+                    if len(figure := name.removeprefix(APART)) <= LONGEST:
                         self.apart.setdefault(key, {}).setdefault(figure, []).append(value)
                 elif QUANTILE.fullmatch(name) and value >= 1 / SCORE_MOST:
                     quantiles = self.quantiles.setdefault(key, {}).setdefault(name, {})

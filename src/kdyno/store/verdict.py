@@ -19,6 +19,8 @@ from kdyno.store.reading import first_mistake
 Word = Literal["faster", "slower", "equivalent", "inconclusive", "failed"]
 
 RATIO_MOST, SCORE_MOST = 1e15, 1e100
+MOST_FIGURES, LONGEST = 100, 100
+"""Of each kind in an effect; in the name of one."""
 """Beyond these, and at or below 0, nothing was measured: no logarithm and no chart has a place."""
 
 
@@ -114,7 +116,7 @@ class FunctionCounts(Frozen):
 class Apart(Frozen):
     """One of the figures that a counted operation is made of: medians over boots."""
 
-    figure: Annotated[str, Field(max_length=100)]
+    figure: Annotated[str, Field(max_length=LONGEST)]
     """user, kernel: instructions of programs and of the kernel. cycles-user, cycles-kernel,
     page-faults-user …: events of a counter beside the time."""
     baseline_value: Annotated[float, Field(ge=0, le=SCORE_MOST)]
@@ -164,7 +166,7 @@ class Throughput(Frozen):
 class Quantile(Frozen):
     """A quantile of a case's latencies, by blocks; less is better."""
 
-    figure: Annotated[str, Field(max_length=100)]
+    figure: Annotated[str, Field(max_length=LONGEST)]
     """As the case's suite calls it, such as ``p99_ms``."""
     ratio: Ratio
     ci: Interval
@@ -219,13 +221,13 @@ class Effect(Frozen):
     """Why there is no figure (failed cases)."""
     throughput: Throughput | None = None
     """None where only one figure of each boot is known, and for counts."""
-    quantiles: Annotated[tuple[Quantile, ...], Field(max_length=100)] = ()
+    quantiles: Annotated[tuple[Quantile, ...], Field(max_length=MOST_FIGURES)] = ()
     """Only where the case prints latencies."""
     spread: RoundSpread | None = None
     """Only where guests took turns, in four groups or more."""
     links: LinkSpread | None = None
     """Only where kernels were linked several times: ``blocks`` is then their number."""
-    apart: Annotated[tuple[Apart, ...], Field(max_length=100)] = ()
+    apart: Annotated[tuple[Apart, ...], Field(max_length=MOST_FIGURES)] = ()
     """What a counted operation is made of: instructions of programs and of the kernel, misses."""
     strata: Strata | None = None
     """Only where the blocks come from several machines."""
@@ -300,6 +302,11 @@ class FactorEffect(Frozen):
 
 
 Row = TypeVar("Row", Effect, GroupEffect, FactorEffect)
+
+
+def by_sums(row: Effect | GroupEffect | FactorEffect) -> bool:
+    """Its verdict rests on summed times."""
+    return row.throughput is not None and row.throughput.decides
 
 
 def deciding(effect: Row) -> Row:

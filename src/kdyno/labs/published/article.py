@@ -392,8 +392,13 @@ class Beside:
     published: float
     table: str
     today: Effect | FactorEffect
-    opposite: bool
-    """More is better of one, less of the other, as of scores and counted instructions."""
+    better: Literal["higher", "lower"] | None
+    """Of the table."""
+
+    @property
+    def opposite(self) -> bool:
+        """More is better of one, less of the other, as of scores and counted instructions."""
+        return self.better not in (None, self.today.better)
 
 
 def beside(article: Article, verdict: Verdict) -> list[Beside]:
@@ -415,8 +420,7 @@ def _variants_beside(name: str, table: Table, today: Today, verdict: Verdict) ->
             own = effect.ratio is not None and effect.variant != verdict.copy_of_baseline
             if effect.suite == today.suite and same and own and ratio is not None:
                 what = f"{effect.suite}/{effect.case}: {effect.variant}"
-                opposite = table.better not in (None, effect.better)
-                yield Beside(what, ratio, name, deciding(effect), opposite)
+                yield Beside(what, ratio, name, deciding(effect), table.better)
 
 
 def _factors_beside(
@@ -443,8 +447,7 @@ def _factors_beside(
             at = f" at {effect.other} {effect.at}" if effect.other else ""
             what = f"{name}: {effect.factor} {effect.level}{at} ({effect.case})"
             ratio = math.exp(sum(logs) / len(logs))
-            opposite = table.better not in (None, effect.better)
-            yield Beside(what, ratio, name, deciding(effect), opposite)
+            yield Beside(what, ratio, name, deciding(effect), table.better)
 
 
 def beside_parts(article: Article, verdict: Verdict) -> Iterator[Part]:
