@@ -14,6 +14,7 @@ import pytest
 from toy_kernel import FILES, OBJECTS, Toy, make_source, make_tree, says, variant
 
 from kdyno import whole
+from kdyno.errors import BuildError
 from kdyno.experiment.model import Variant
 from kdyno.kernels import build as builds, image as trunks
 from kdyno.kernels.image import Image
@@ -146,6 +147,31 @@ def test_a_newer_source_starts_from_the_older_ones_objects(own: Toy, tmp_path: P
     edit = own.edit("old", "lib/string.c", "return __FILE__", 'return "old"')
     assert says(own.build(variant(patches=(edit,)))).endswith("sort 1, place old")
     assert own.compiled == {"lib/string.o"}
+
+
+@pytest.mark.slow
+def test_an_object_whose_source_is_gone_is_none_to_start_from(own: Toy, tmp_path: Path) -> None:
+    own.build(variant())
+    patch = own.patch("removed", {"lib/sort.c": None})
+    with pytest.raises(BuildError, match="sort"):
+        own.build(variant("removed", patches=(patch,)))
+    newer = make_source(tmp_path / "newer")
+    (newer / "lib" / "sort.c").unlink()
+    own.tree = make_tree(own.cache, newer)
+    with pytest.raises(BuildError, match="sort"):
+        own.build(variant())
+
+
+@pytest.mark.slow
+def test_a_source_of_fewer_files_starts_from_the_objects_of_one_of_many(
+    own: Toy, tmp_path: Path
+) -> None:
+    small = own.tree
+    docs = {f"docs/{number}.txt": "" for number in range(trunks.MOST_FILES + 1)}
+    own.tree = make_tree(own.cache, make_source(tmp_path / "large", docs))
+    own.build(variant())
+    own.tree = small
+    assert own.build(variant("o1", cflags="-O1")).build["from_trunk"]
 
 
 @pytest.mark.slow

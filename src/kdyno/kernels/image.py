@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kdyno import whole
@@ -242,6 +242,8 @@ class _Trunk:
     """Path of a changed file → digest of the change."""
     foreign: frozenset[str]
     """Whose code had a hand in these objects, see recipe.py."""
+    deleted: frozenset[str] = frozenset()
+    """Files of ``changed`` that are no more."""
     final: frozenset[str] = frozenset()
     """Lines of the final configuration that set something."""
     readers: dict[str, int] = field(default_factory=dict)
@@ -259,6 +261,7 @@ def _trunk_of(recipe: Recipe, config: str = "") -> _Trunk:
         cflags=recipe.cflags,
         config=frozenset(wish.line for wish in recipe.wishes),
         changed={path: changes.only((path,)).digest() for path in changes.files},
+        deleted=frozenset(path for path, text in changes.files.items() if text is None),
         foreign=recipe.foreign,
         final=frozenset(line for line in config.splitlines() if line.startswith("CONFIG_")),
     )
@@ -272,7 +275,7 @@ def choose(cache: Path, recipe: Recipe, final: str | None = None) -> Start:
     for folder, trunk in _trunks(cache):
         alike = (trunk.arch, trunk.compiler) == (target.arch, target.compiler)
         usable = alike and trunk.foreign <= target.foreign
-        if not usable or (files := _different_files(trunk, target)) is None:
+        if not usable or (files := _different_files(folder, trunk, target)) is None:
             continue
         same_flags = trunk.cflags == target.cflags
         if target.final and trunk.final:
@@ -298,7 +301,7 @@ def compiled_sources(cache: Path, recipe: Recipe) -> frozenset[str] | None:
     alike = (wanted.arch, wanted.compiler, wanted.config)
     for folder, trunk in _trunks(cache):
         same = (trunk.arch, trunk.compiler, trunk.config) == alike
-        if same and _different_files(trunk, wanted) is not None:
+        if same and _different_files(folder, trunk, wanted) is not None:
             records = _records(folder / "obj")
             names = {name for record in records for name in _SOURCE_FILE.findall(record)}
             return frozenset(map(os.fsdecode, names))
@@ -340,8 +343,9 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _different_files(trunk: _Trunk, target: _Trunk) -> frozenset[str] | None:
-    """Between the two; None where they are too many, or not known."""
+def _different_files(folder: Path, trunk: _Trunk, target: _Trunk) -> frozenset[str] | None:
+    """Files of the target that the trunk in that folder had otherwise or not at all. None where
+    they are too many, not known, or where make would not see what is different."""
 
     def differing(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
         return {path for path in {**before, **after} if before.get(path) != after.get(path)}
@@ -354,10 +358,22 @@ def _different_files(trunk: _Trunk, target: _Trunk) -> frozenset[str] | None:
             files |= differing(read_manifest(trunk.tree), read_manifest(target.tree))
         except (OSError, ValueError):
             return None
-    # A link has no time stamp of its own that make would look at.
-    few = len(files) <= MOST_FILES
-    linked = few and any((target.tree / file).is_symlink() for file in files)
-    return frozenset(files) if few and not linked else None
+    there = {
+        path
+        for path in files - target.deleted
+        if path in target.changed or os.path.lexists(target.tree / path)
+    }
+    if len(there) > MOST_FILES:
+        return None
+    # Make compiles again what read a file that is gone, but takes the file's own object for up to
+    # date where a Makefile still asks for it. And a link has no time stamp of its own that make
+    # would look at.
+    listed = {PurePosixPath(path).parent for path in files if path.endswith(("Makefile", "Kbuild"))}
+    gone = [PurePosixPath(path) for path in files - there if path.endswith((".c", ".S"))]
+    alone = (path for path in gone if path.parent not in listed)
+    stale = any((folder / "obj" / path.with_suffix(".o")).exists() for path in alone)
+    linked = any((target.tree / path).is_symlink() for path in there)
+    return None if stale or linked else frozenset(there)
 
 
 def _trunks(cache: Path) -> Iterator[tuple[Path, _Trunk]]:

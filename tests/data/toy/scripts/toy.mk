@@ -39,8 +39,10 @@ join = @echo '  LINK    linux'; $(link) && echo 'saved_linux := $(link)' > .linu
 linux: $(objects) FORCE
 	$(if $(call reason,$(link)),$(join))
 
+# As Kbuild: no rule makes an object without its source, so one that lies there stays.
+stays = $(if $(wildcard $@),$(if $(wildcard $(call source,$@)),,yes))
 $(objects): FORCE
-	$(if $(call reason,$(call command,$@)),$(call compile,$@))
+	$(if $(stays),,$(if $(call reason,$(call command,$@)),$(call compile,$@)))
 
 -include $(srctree)/scripts/extra.mk
 -include .linux.cmd $(wildcard $(foreach o,$(objects),$(dir $(o)).$(notdir $(o)).cmd))
