@@ -6,11 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import product
+from pathlib import Path
 
 import pytest
 from command_line import Kdyno, effect, verdict
 from hypothesis import given, strategies as st
 
+from kdyno.bisect import attribution
 from kdyno.bisect.attribution import Attribution, attributions, shares, table
 from kdyno.errors import UsageError
 from kdyno.kernels import config as kconfig
@@ -84,6 +86,20 @@ def test_a_combination_that_failed_leaves_the_total_alone() -> None:
 def test_options_that_counting_has_no_use_for_are_refused(kdyno: Kdyno) -> None:
     result = kdyno("compare", "--attribute", "a", "b", "--fail-on", "slower", "-o", "t.txt")
     assert result.status == 2 and "leave out -o, --fail-on" in result.err
+
+
+def test_what_cannot_be_asked_leaves_no_folder(
+    kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UsageError("not of one source")
+
+    monkeypatch.setattr(attribution, "side", lambda *_: None)
+    monkeypatch.setattr(attribution, "experiment_of", refuse)
+    names = ("debian:linux-image-amd64", "debian:linux-image-6.12-amd64")
+    result = kdyno("compare", "--attribute", *names)
+    assert result.status == 2 and "not of one source" in result.err
+    assert not list((tmp_path / "runs").iterdir())
 
 
 def test_another_run_is_refused() -> None:

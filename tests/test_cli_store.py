@@ -101,10 +101,16 @@ def test_a_run_is_pushed_when_it_is_measured(
         done = kdyno(*words)
         assert done.status == 0 and f"{run.name}: is in" in done.err
     assert [fact.name for fact in Shared(store).listed(Wanted())] == [run.name]
-    shutil.rmtree(run.path / "boots")
+    # A gate of the one that confirms it needs both.
+    again = small(tmp_path / "runs", 5, overrides={"confirms": run.name})
+    monkeypatch.setattr("kdyno.cli.measuring._end", lambda *_: (again, 0))
     done = kdyno("run", file, "--push")
-    assert done.status == 2
-    assert f"measured, but not pushed: `kdyno push {run.name}` tries again" in done.err
+    assert f"{run.name}: is in" in done.err and f"{again.name}: pushed to" in done.err
+    shutil.rmtree(run.path / "boots")
+    for words, where in (((), ""), (("--runs", tmp_path), f" --runs {tmp_path}")):
+        done = kdyno("run", file, "--push", *words)
+        assert done.status == 2
+        assert f"measured, but not pushed: `kdyno push {run.name}{where}` tries again" in done.err
 
 
 def test_list_shows_both_places(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> None:

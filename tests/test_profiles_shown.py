@@ -268,3 +268,7 @@ def test_a_run_without_a_profile(kdyno: Kdyno, tmp_path: Path) -> None:
     run = make(tmp_path / "runs", replace(DEMO, blocks=1)).path
     result = kdyno("report", run, "-f", "folded")
     assert result.status == 2 and "has no profile" in result.err
+    (moved := tmp_path / "elsewhere").mkdir()
+    run = run.rename(moved / run.name)
+    for words in (("profile", "--show", run), ("lab", "vectorize", "--profile", run)):
+        assert f"`kdyno profile {run.name} --runs {moved}` makes one" in kdyno(*words).err

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -284,11 +285,15 @@ def _attribute(
                 for name, own in zip(what, sources or (None, None), strict=True)
             ]
             folder.mkdir(parents=True, exist_ok=True)
-            experiment, notes = attribution.experiment_of(
-                sides,
-                cases or attribution.CASES,
-                *(folder, suites, measuring.cache, watch.fetching, watch.building),
-            )
+            try:
+                experiment, notes = attribution.experiment_of(
+                    sides,
+                    cases or attribution.CASES,
+                    *(folder, suites, measuring.cache, watch.fetching, watch.building),
+                )
+            except BaseException:
+                shutil.rmtree(folder)
+                raise
         for note in notes:
             say(note)
         run, verdict = executed(experiment, suites, measuring)

@@ -120,7 +120,8 @@ def command() -> Any:
         "how sure are we, and where does it come from?",
         epilog="Start with: kdyno doctor; then kdyno run EXPERIMENT --quick. "
         "Exit status: 0 measured, 1 tool or environment, 2 usage, "
-        "10 slower and 11 inconclusive (with --fail-on), 130 interrupted.",
+        "10 slower and 11 inconclusive (with --fail-on; watch: 10), "
+        "12 not reproduced and 13 not found (bisect), 130 interrupted.",
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

@@ -116,10 +116,9 @@ def execute(experiment: Experiment, suites: Catalogue, options: Options) -> tupl
             for function, why in variant.best if variant.name in recipes.of else ():
                 notify(f"{variant.name}: {function} is {variant.all_routines[function]} ({why})")
         if not experiment.measure.calibrate and len(recipes.digests) < 2:
-            raise UsageError(
-                "nothing to compare: every variant but the baseline was skipped "
-                f"({'; '.join(f'{name}: {why}' for name, why in recipes.skipped.items())})"
-            )
+            skipped = "; ".join(f"{name}: {why}" for name, why in recipes.skipped.items())
+            why = f"skipped ({skipped})" if skipped else "left out; --calibrate boots a copy of it"
+            raise UsageError(f"nothing to compare: every variant but the baseline was {why}")
         check_cases(experiment, suites, options.cache, recipes)
         built = built_of(experiment, recipes, options)
         for flag in same_kernels(built.images, experiment.baseline):

@@ -148,7 +148,8 @@ def profile_verb(
         parts = counts.parts(counted, top)
     elif run is None or not profiles:
         name = run.name if run is not None else what
-        raise UsageError(f"{name} has no profile; `kdyno profile {name}` makes one")
+        place = where(run.path.parent) if run is not None else ""
+        raise UsageError(f"{name} has no profile; `kdyno profile {name}{place}` makes one")
     else:
         baseline = run.manifest().baseline
         data = tables.as_json(profiles, baseline)

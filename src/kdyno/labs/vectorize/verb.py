@@ -25,6 +25,7 @@ from kdyno.report.show import terminal
 from kdyno.report.show.grid import Grid, Value, of_rows
 from kdyno.report.show.html import Html, element, table
 from kdyno.report.show.terminal import Layout, Part
+from kdyno.verbs import options
 from kdyno.verbs.options import Jobs, Json, NoSandbox, Output, Refresh, Runs, argument, option
 from kdyno.verbs.output import check_writable, write_export, write_json
 from kdyno.verbs.subject import load, stored_run
@@ -123,9 +124,8 @@ def profile_of(text: str, runs: Path | None) -> Profile:
     run = stored_run(text, runs)
     for profile in stored_profiles(run).values():
         return profile
-    raise UsageError(
-        f"--profile {text}: {run.name} has no profile; `kdyno profile {run.name}` makes one"
-    )
+    again = f"kdyno profile {run.name}{options.where(run.path.parent)}"
+    raise UsageError(f"--profile {text}: {run.name} has no profile; `{again}` makes one")
 
 
 ARTICLE = "simd-in-the-kernel"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import re
 import socket
@@ -58,12 +59,12 @@ class SiteServer(ThreadingHTTPServer):
             self.address_family = _family(bind)
             super().__init__((bind, port), _Handler)
         except OSError as error:
+            other = port + 1 if 0 < port < 65535 else 8422
+            way = f"try another: --port {other}, or --port 0 for any that is free"
+            if error.errno == errno.EADDRNOTAVAIL:
+                way = "give --bind an address of this machine"
             what = error.strerror or str(error)
-            raise UsageError(
-                f"cannot listen on {bind} port {port}: {what}; "
-                f"try another: --port {port + 1 if 0 < port < 65535 else 8422}, or --port 0 for "
-                "any that is free"
-            ) from error
+            raise UsageError(f"cannot listen on {bind} port {port}: {what}; {way}") from error
         except OverflowError as error:
             raise UsageError(f"--port {port}: a port is a number up to 65535") from error
 
