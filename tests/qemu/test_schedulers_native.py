@@ -3,7 +3,8 @@
 
 A guest's clock counts instructions here, 16 ns each, so every boot repeats exactly. Figures may
 differ from a design's by what the design leaves out: the kernel's own work (ticks, switches, who
-measures), below 2 %, and where in a turn of 100 ms a case begins.
+measures), below 2 %, and where in a turn of 100 ms a case begins: a guest program of a few
+instructions more is another boot.
 """
 
 from __future__ import annotations
@@ -201,14 +202,15 @@ def test_five_on_four_cpus_are_equal_under_4bsd_and_keep_their_cpus_under_ule(
 
 def test_three_cpus_with_nothing_to_do_take_one_each(built: Built) -> None:
     # All four are on CPU 0 for two seconds, then any CPU will do.
-    for name in ("4bsd", "ule"):
-        words = ("median", "4", "--cpu", "0,0,0,0", "--free", "2", "--period-us", "2000000")
-        data = contended(built.images[name], *words, cpus=4)
-        # One stays. Who leaves may go by the one queue of 4BSD, and so by another CPU, once.
-        assert sorted(map(bool, data["moves"])) == [False, True, True, True], name
-        assert sum(data["moves"]) <= (3 if name == "ule" else 6), name
-        if name == "4bsd":  # two that shared a CPU to the end would have a fifth less
-            assert shares(data) == pytest.approx([1 / 4] * 4, abs=0.01)
+    words = ("median", "4", "--cpu", "0,0,0,0", "--free", "2", "--period-us", "2000000")
+    ule, bsd = (contended(built.images[each], *words, cpus=4) for each in ("ule", "4bsd"))
+    # One stays.
+    assert sorted(ule["moves"]) == [0, 1, 1, 1]
+    # All go by one queue until each has a CPU. When in a tick they are let go decides how often:
+    # 3, 5 or 10 moves in eight boots that were let go 3 to 100 ms apart.
+    assert sum(map(bool, bsd["moves"])) >= 3 and max(bsd["moves"]) <= 3, bsd["moves"]
+    # Two that shared a CPU to the end would have a sixth, the others a third.
+    assert shares(bsd) == pytest.approx([1 / 4] * 4, abs=0.02)
 
 
 @pytest.mark.parametrize("cpus", [1, 2])

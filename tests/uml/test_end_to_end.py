@@ -69,23 +69,26 @@ def claimed(verdict: Verdict) -> set[str]:
 
 
 def test_a_kernel_is_no_other_than_itself(built: Built, tmp_path: Path) -> None:
-    """Five A/A experiments of three cases: at most two of fifteen verdicts may claim a difference.
+    """A/A experiments of three cases: one in twenty may claim something by chance.
 
-    That more of them claim none is for `benchmarks.turns copies`.
+    Of five two do so in 1 of 44 tests, and of the next five again in 1 of 2,000. That more of them
+    claim none is for `benchmarks.turns copies`.
     """
-    claims = []
-    for number in range(5):
+    file = tmp_path / "verdict.json"
+
+    def claims(number: int) -> list[tuple[str, str, tuple[float, float] | None]]:
         words = ("--calibrate", "--variant", "stock", "--seed", str(number), "--seconds", "0.12")
-        more = ("--max-boots", "10", "--json", tmp_path / "verdict.json")
-        kdyno("run", EXPERIMENT, *words, *more, runs=tmp_path)
-        verdict = Verdict.from_json((tmp_path / "verdict.json").read_bytes())
+        kdyno("run", EXPERIMENT, *words, "--max-boots", "10", "--json", file, runs=tmp_path)
+        verdict = Verdict.from_json(file.read_bytes())
         assert len(verdict.effects) == 3
-        claims += [
-            (number, effect.case, effect.verdict, effect.ci)
-            for effect in verdict.effects
-            if effect.verdict not in ("equivalent", "inconclusive")
-        ]
-    assert len(claims) <= 2, claims
+        rows = ((effect.case, effect.verdict, effect.ci) for effect in verdict.effects)
+        return [each for each in rows if each[1] not in ("equivalent", "inconclusive")]
+
+    for start in (0, 5):
+        claiming = {number: each for number in range(start, start + 5) if (each := claims(number))}
+        if len(claiming) < 2:
+            return
+    raise AssertionError(claiming)
 
 
 def test_a_variant_that_never_boots_is_failed_and_the_rest_is_judged(
