@@ -162,6 +162,16 @@ def test_an_object_whose_source_is_gone_is_none_to_start_from(own: Toy, tmp_path
         own.build(variant())
 
 
+def test_a_header_that_hides_another_is_read(tmp_path: Path) -> None:
+    # Make's records name the header that was read, and that one is as it was.
+    place = FILES["lib/string.c"].replace("__FILE__", "PLACE")
+    files = {"include/uapi/linux/place.h": '#define PLACE "far"\n'}
+    toy = Toy(tmp_path, {**files, "lib/string.c": f"#include <linux/place.h>\n{place}"})
+    assert says(toy.build(variant())).endswith("place far")
+    patch = toy.patch("near", {"include/linux/place.h": '#define PLACE "near"\n'})
+    assert says(toy.build(variant("near", patches=(patch,)))).endswith("place near")
+
+
 @pytest.mark.slow
 def test_a_source_of_fewer_files_starts_from_the_objects_of_one_of_many(
     own: Toy, tmp_path: Path

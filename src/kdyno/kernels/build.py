@@ -201,6 +201,7 @@ class _Build:
             # Kbuild lists the headers of each object, so ccache need not preprocess it to know
             # them. All read the configuration's: only the same configuration is a hit.
             "CCACHE_DEPEND": "1",
+            "CCACHE_NAMESPACE": self.recipe.namesakes,
             # The paths inside are the same for every build; stay clear of the user's settings.
             "CCACHE_CONFIGPATH": "/dev/null",
             "CCACHE_TEMPDIR": "/tmp/kdyno-ccache" if inside else str(self.work / "ccache"),

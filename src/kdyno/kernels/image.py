@@ -242,6 +242,7 @@ class _Trunk:
     """Path of a changed file → digest of the change."""
     foreign: frozenset[str]
     """Whose code had a hand in these objects, see recipe.py."""
+    namesakes: str = ""
     deleted: frozenset[str] = frozenset()
     """Files of ``changed`` that are no more."""
     final: frozenset[str] = frozenset()
@@ -263,6 +264,7 @@ def _trunk_of(recipe: Recipe, config: str = "") -> _Trunk:
         changed={path: changes.only((path,)).digest() for path in changes.files},
         deleted=frozenset(path for path, text in changes.files.items() if text is None),
         foreign=recipe.foreign,
+        namesakes=recipe.namesakes,
         final=frozenset(line for line in config.splitlines() if line.startswith("CONFIG_")),
     )
 
@@ -350,6 +352,8 @@ def _different_files(folder: Path, trunk: _Trunk, target: _Trunk) -> frozenset[s
     def differing(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
         return {path for path in {**before, **after} if before.get(path) != after.get(path)}
 
+    if trunk.namesakes != target.namesakes:
+        return None
     files = differing(trunk.changed, target.changed)
     if trunk.source != target.source:
         # A file changed on both sides in the same way is the same file only if both say so;

@@ -36,6 +36,7 @@ from kdyno.kernels.source import Tree
 
 # Part of every digest: raise it when the way of building changes what comes out.
 RECIPE_VERSION = 1
+_HEADER = re.compile(r"(?:arch/(?:um|x86)/)?include/(?:uapi/|shared/)?(.+\.h)")
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,18 @@ class Recipe:
     def kconfig_digest(self) -> str:
         """Equal where one Kconfig serves two recipes, whatever options they request."""
         return f"{self._seen_by_kconfig(config=[])} {sorted(self.foreign)}"
+
+    @cached_property
+    def namesakes(self) -> str:
+        """Digest of the headers that have namesakes. One of those hides another, and what make and
+        ccache record of an object are the files that were read, not what would be now."""
+        deleted = {path for path, text in self.changes.files.items() if text is None}
+        places: dict[str, list[str]] = {}
+        for path in sorted((self.tree.manifest().keys() | self.changes.files.keys()) - deleted):
+            if match := _HEADER.fullmatch(path):
+                places.setdefault(match[1], []).append(path)
+        several = [path for paths in places.values() if len(paths) > 1 for path in paths]
+        return _digest("\n".join(several).encode("utf-8", "surrogateescape"))[:16]
 
     def _seen_by_kconfig(self, **other: object) -> str:
         visible = [path for path in self.changes.files if not path.endswith((".c", ".S", ".h"))]

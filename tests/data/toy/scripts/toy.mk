@@ -27,7 +27,7 @@ $(foreach f,$(folders),$(eval $(call folder,$(f))))
 
 source = $(firstword $(wildcard $(srctree)/$(1:.o=.S)) $(srctree)/$(1:.o=.c))
 defines = -D__KERNEL__ $(if $(filter %.S,$(source)),-D__ASSEMBLY__)
-command = $(CC) -Iinclude -I$(srctree)/include -include include/generated/autoconf.h $(defines) \
+command = $(CC) -Iinclude $(addprefix -I$(srctree)/include,/ /uapi) -include include/generated/autoconf.h $(defines) \
 	-Wall -O1 $(KCFLAGS) $(flags-$(1)) -c -o $(1) $(source)
 link = $(CC) -Wl,--build-id=none -o linux $(objects)
 changed = $(filter-out $(saved_$(1)),$(2))$(filter-out $(2),$(saved_$(1)))
