@@ -118,6 +118,21 @@ def test_the_compilers_version_has_its_part(
     assert len({*seen, digest(toy, variant())}) == 3
 
 
+def test_a_compiler_of_ones_own_that_calls_itself_the_same_is_another(
+    toy: Toy, tmp_path: Path
+) -> None:
+    seen = []
+    own, cc1 = tmp_path / "mycc", tmp_path / "cc1"
+    for flags, text in (("", "1"), ("-fno-inline", "1"), ("-fno-inline", "2")):
+        tool(tmp_path, "cc1", text)
+        answer = f"case $1 in -print-prog-name=cc1) echo {cc1} ;; *) gcc {flags} $1 ;; esac"
+        tool(tmp_path, "mycc", answer)
+        compilers.identify.cache_clear()
+        seen.append(digest(toy, variant(compiler=str(own))))
+    compilers.identify.cache_clear()
+    assert len(set(seen)) == 3
+
+
 @pytest.mark.parametrize(
     ("own", "message"),
     [

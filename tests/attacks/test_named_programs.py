@@ -64,7 +64,8 @@ def test_a_compiler_of_the_experiment_is_asked_inside_and_told_nothing(
     path = program(tmp_path, mark, "toy-poweroff", "echo gcc 12 $KDYNO_TEST_TOKEN $HOME")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     compilers.identify.cache_clear()
-    assert identify(str(path) if named == "by its path" else path.name).version == "gcc 12 /tmp"
+    version = identify(str(path) if named == "by its path" else path.name).version
+    assert version.partition(" (")[0] == "gcc 12 /tmp"
 
 
 def test_flags_that_name_a_program_are_tried_inside(tmp_path: Path, mark: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 import shutil
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ TODAYS = (17, 0, 1)
 
 @dataclass(frozen=True)
 class Compiler:
-    """``name`` as the experiment has it; ``version`` is the first line of --version."""
+    """``name`` as the experiment has it; ``version`` is the first line of --version, and of a
+    program that is named by its place a digest."""
 
     name: str
     path: str
@@ -110,6 +112,11 @@ def identify(name: str) -> Compiler:
     first = result.output.splitlines()[0].strip() if result.output.strip() else ""
     if result.status != 0 or not first:
         raise UsageError(f"compiler {name!r} ({path}) does not answer --version", key="compiler")
+    if "/" in name:  # somebody's own: it may be another one tomorrow and call itself the same
+        answer = capture(confined([path, "-print-prog-name=cc1"], reads=[Path(path)])).output
+        programs = (path, shutil.which(answer.strip()))
+        total = hashlib.sha256(b"".join(Path(each).read_bytes() for each in programs if each))
+        first += f" ({total.hexdigest()[:12]})"
     return Compiler(name, path, first, "clang" in first.lower())
 
 
