@@ -15,7 +15,7 @@ from toy_kernel import Toy, make_source, make_tree, variant, write_files
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import ConfigFragment, Variant
-from kdyno.kernels import compiler as compilers
+from kdyno.kernels import compiler as compilers, cpu
 from kdyno.kernels.recipe import recipe_of
 from kdyno.kernels.routines.routine import list_routines
 
@@ -113,24 +113,64 @@ def test_the_compilers_version_has_its_part(
         tool(tmp_path, "gcc-9", f"echo 'gcc-9 (Toy) {version}'\necho more")
         compilers.identify.cache_clear()
         seen.append(digest(toy, variant(compiler="gcc-9")))
-        assert compilers.identify("gcc-9").version == f"gcc-9 (Toy) {version}"
+        assert compilers.identify("gcc-9").version.startswith(f"gcc-9 (Toy) {version} (")
     compilers.identify.cache_clear()
     assert len({*seen, digest(toy, variant())}) == 3
 
 
+@pytest.mark.parametrize("named", ["by its path", "on the path"])
 def test_a_compiler_of_ones_own_that_calls_itself_the_same_is_another(
-    toy: Toy, tmp_path: Path
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     seen = []
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     own, cc1 = tmp_path / "mycc", tmp_path / "cc1"
     for flags, text in (("", "1"), ("-fno-inline", "1"), ("-fno-inline", "2")):
         tool(tmp_path, "cc1", text)
         answer = f"case $1 in -print-prog-name=cc1) echo {cc1} ;; *) gcc {flags} $1 ;; esac"
         tool(tmp_path, "mycc", answer)
         compilers.identify.cache_clear()
-        seen.append(digest(toy, variant(compiler=str(own))))
+        name = str(own) if named == "by its path" else own.name
+        seen.append(digest(toy, variant(compiler=name)))
     compilers.identify.cache_clear()
     assert len(set(seen)) == 3
+
+
+def test_a_file_that_a_flag_or_an_option_names_has_its_content_in_the_name(
+    toy: Toy, tmp_path: Path
+) -> None:
+    file = tmp_path / "plugin.so"
+    for request in (
+        variant(cflags=f"-fplugin={file}"),
+        variant(file_cflags=(("lib/sort.c", f"-fprofile-use={file}"),)),
+        variant("x", f'CONFIG_INITRAMFS_SOURCE="{file}"'),
+        variant(
+            "x", f'CONFIG_EXTRA_FIRMWARE="{file.name}"', f'CONFIG_EXTRA_FIRMWARE_DIR="{tmp_path}"'
+        ),
+    ):
+        seen = []
+        for content in ("1", "2"):
+            file.write_text(content)
+            recipe = toy.recipe(request)
+            seen += [recipe.digest, recipe.namesakes]
+        assert len(set(seen)) == 4, request
+    # Nothing that has no end is read, and what is no file is no matter.
+    for path in ("/dev/zero", "/proc/kmsg", "/proc/kcore", "/nosuch", "/" + "a" * 300):
+        assert toy.recipe(variant(cflags=f"-include {path}")).around == {}
+
+
+@pytest.mark.parametrize(
+    "request_", [variant(cflags="-march=native"), variant("x", "CONFIG_X86_NATIVE_CPU=y")]
+)
+def test_a_kernel_for_the_cpu_that_compiles_it_has_that_in_its_name(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, request_: Variant
+) -> None:
+    here = digest(toy, request_)
+    monkeypatch.setattr(cpu, "flags", lambda: frozenset(("fpu",)))
+    assert digest(toy, request_) != here
+    assert digest(toy, variant(cflags="-march=haswell")) == digest(
+        toy, variant(cflags="-march=haswell")
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,6 +237,7 @@ def clangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
         return write_files(tmp_path / "tree", {"scripts/min-tool-version.sh": WANTED})
 
     monkeypatch.setattr(shutil, "which", only_ours)
+    monkeypatch.setattr(compilers, "_PACKAGED", "/")  # names without a digest
     compilers.identify.cache_clear()
     yield tools
     compilers.identify.cache_clear()

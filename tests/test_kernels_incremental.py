@@ -172,6 +172,21 @@ def test_a_header_that_hides_another_is_read(tmp_path: Path) -> None:
     assert says(toy.build(variant("near", patches=(patch,)))).endswith("place near")
 
 
+@pytest.mark.parametrize("folder", ["include", "arch/x86/um", "arch/um/include/shared/skas"])
+def test_each_folder_of_headers_may_hide_another(toy: Toy, folder: str) -> None:
+    patches = [
+        toy.patch(f"{i}-{len(folder)}", {path: "\n"})
+        for i, path in enumerate(
+            ("arch/x86/include/asm/two.h", f"{folder}/asm/two.h", f"{folder}/asm/three.h")
+        )
+    ]
+    one, two, other = (
+        toy.recipe(variant(patches=tuple(patches[at] for at in which))).namesakes
+        for which in ((0,), (0, 1), (0, 2))
+    )
+    assert one == other != two
+
+
 @pytest.mark.slow
 def test_a_source_of_fewer_files_starts_from_the_objects_of_one_of_many(
     own: Toy, tmp_path: Path

@@ -17,6 +17,10 @@ from kdyno.sandbox import confined
 _NAME = re.compile(r"^[A-Za-z0-9_./+-]+$")
 _FILE_FLAG = re.compile(r"-(?:include|imacros)\s+\S+")
 _VERSION = re.compile(r"version ([0-9]+)\.([0-9]+)\.([0-9]+)")
+_PACKAGED = ("/usr/bin/", "/bin/", "/usr/lib/ccache/")
+"""Where a distribution's compilers are, whose first line tells each build of them apart."""
+_PARTS = ("cc1", "clang", "as")
+_LIBRARY = re.compile(r"=> (/\S*(?:LLVM|clang)\S*)")
 _WANTED = Path("scripts/min-tool-version.sh")
 _CLANGS = tuple(f"clang-{number}" for number in range(40, 10, -1))
 """Names that are looked for, the newest first."""
@@ -28,8 +32,8 @@ TODAYS = (17, 0, 1)
 
 @dataclass(frozen=True)
 class Compiler:
-    """``name`` as the experiment has it; ``version`` is the first line of --version, and of a
-    program that is named by its place a digest."""
+    """``name`` as the experiment has it; ``version`` is the first line of --version, and a digest
+    where it is none of a distribution's."""
 
     name: str
     path: str
@@ -95,6 +99,22 @@ def _least_clang(tree: Path) -> tuple[int, ...] | None:
     return min((tuple(map(int, number)) for number in versions), default=None)
 
 
+def _content(path: str) -> str:
+    """Of a compiler of somebody's own: tomorrow it may be another one that calls itself the same.
+    With what a driver or script calls, and the libraries that a clang is made of."""
+    seen = [Path(path)]
+    asked = (capture(confined([path, f"-print-prog-name={each}"], reads=seen)) for each in _PARTS)
+    programs = {path, *(each.output.strip() for each in asked)}
+    programs = {each for each in programs if "/" in each and shutil.which(each)}
+    for each in sorted(programs):
+        listed = capture(confined(["ldd", each], reads=[*seen, Path(each)])).output
+        programs |= {own for own in _LIBRARY.findall(listed) if Path(own).is_file()}
+    total = hashlib.sha256()
+    for each in sorted(programs):
+        total.update(hashlib.sha256(Path(each).read_bytes()).digest())
+    return total.hexdigest()[:12]
+
+
 @functools.cache
 def identify(name: str) -> Compiler:
     """Find ``name`` on PATH; UsageError with the compilers that are there otherwise."""
@@ -112,11 +132,8 @@ def identify(name: str) -> Compiler:
     first = result.output.splitlines()[0].strip() if result.output.strip() else ""
     if result.status != 0 or not first:
         raise UsageError(f"compiler {name!r} ({path}) does not answer --version", key="compiler")
-    if "/" in name:  # somebody's own: it may be another one tomorrow and call itself the same
-        answer = capture(confined([path, "-print-prog-name=cc1"], reads=[Path(path)])).output
-        programs = (path, shutil.which(answer.strip()))
-        total = hashlib.sha256(b"".join(Path(each).read_bytes() for each in programs if each))
-        first += f" ({total.hexdigest()[:12]})"
+    if not path.startswith(_PACKAGED):
+        first += f" ({_content(path)})"
     return Compiler(name, path, first, "clang" in first.lower())
 
 

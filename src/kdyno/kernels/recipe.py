@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kdyno.errors import UsageError
 from kdyno.experiment.model import NATIVE_COPIES, ConfigFragment, Variant
-from kdyno.kernels import changes as changing
+from kdyno.kernels import changes as changing, cpu
 from kdyno.kernels.changes import Changes
 from kdyno.kernels.compiler import Compiler, for_tree
 from kdyno.kernels.config import Arch, Wish, arch, wishes
@@ -33,10 +33,15 @@ from kdyno.kernels.routines.routine import (
 )
 from kdyno.kernels.scheduler import refuse_unfit
 from kdyno.kernels.source import Tree
+from kdyno.kernels.sources.tree import sha256_of
 
 # Part of every digest: raise it when the way of building changes what comes out.
 RECIPE_VERSION = 1
-_HEADER = re.compile(r"(?:arch/(?:um|x86)/)?include/(?:uapi/|shared/)?(.+\.h)")
+_LARGEST_BYTES = 1 << 30
+_PATH = re.compile(r"(?<![^\s=,:])/[^\s=,:]+")
+_HEADER = re.compile(
+    r"(?:(?:arch/(?:um|x86)/)?include/(?:uapi/|shared/(?:skas/)?)?|arch/x86/um/(?:shared/)?)(.+\.h)"
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,23 @@ class Recipe:
             "cflags": self.cflags,
             "compiler": [self.compiler.name, self.compiler.version],
             **({"layout": self.layout} if self.layout else {}),
+            **self.around,
         }
+
+    @cached_property
+    def around(self) -> dict[str, object]:
+        """What flags and options name and do not say: the CPU that a kernel is compiled on, and the
+        content of files of this machine."""
+        flags = " ".join((self.cflags, *(own for _file, own in self.file_cflags)))
+        options = {wish.option: wish.value.strip('"') for wish in self.wishes}
+        folder = Path(options.get("CONFIG_EXTRA_FIRMWARE_DIR") or "/lib/firmware")
+        named = [Path(each) for each in _PATH.findall(flags)]
+        named += [Path(each) for each in options.get("CONFIG_INITRAMFS_SOURCE", "").split()]
+        named += [folder / each for each in options.get("CONFIG_EXTRA_FIRMWARE", "").split()]
+        files = {str(each): sha256_of(each) for each in named if _is_plain_file(each)}
+        native = "=native" in flags or options.get("CONFIG_X86_NATIVE_CPU") == "y"
+        here = [cpu.this_cpu().model, *sorted(cpu.flags())]
+        return {**({"files": files} if files else {}), **({"cpu": here} if native else {})}
 
     @cached_property
     def digest(self) -> str:
@@ -94,12 +115,22 @@ class Recipe:
             if match := _HEADER.fullmatch(path):
                 places.setdefault(match[1], []).append(path)
         several = [path for paths in places.values() if len(paths) > 1 for path in paths]
+        # Nor does make see what a flag's value means today.
+        several += [json.dumps(self.around, sort_keys=True)] if self.around else []
         return _digest("\n".join(several).encode("utf-8", "surrogateescape"))[:16]
 
     def _seen_by_kconfig(self, **other: object) -> str:
         visible = [path for path in self.changes.files if not path.endswith((".c", ".S", ".h"))]
         inputs = dict(self.inputs, changes=self.changes.only(visible).digest(), cflags="", **other)
         return _digest(json.dumps(inputs, sort_keys=True).encode())[:32]
+
+
+def _is_plain_file(path: Path) -> bool:
+    """With content and an end: not /proc/kmsg, not /proc/kcore."""
+    try:
+        return path.is_file() and 0 < path.stat().st_size < _LARGEST_BYTES
+    except OSError:
+        return False
 
 
 def recipe_of(variant: Variant, tree: Tree) -> Recipe:
