@@ -33,6 +33,7 @@ from kdyno.kernels.recipe import (
     recipe_of,
     source_parts,
 )
+from kdyno.kernels.routines.routine import FUNCTIONS
 from kdyno.kernels.sources.tree import Tree
 from kdyno.sandbox import BUILD, around
 
@@ -377,6 +378,7 @@ def _run(job: _Build) -> Image:
     job.compile()
     job.tell("install")
     _check_file_flags(job)
+    _check_routines(job)
     image = _install(job, job.recipe)
     kept = job.full or job.objects > _KEPT_OBJECTS
     if job.links:
@@ -468,6 +470,15 @@ def _check_file_flags(job: _Build) -> None:
         if " ".join(flags.split()) not in " ".join(command.split()):
             what = f"cflags for {path!r} did not reach it: another folder's Makefile compiles it"
             raise BuildError(what)
+
+
+def _check_routines(job: _Build) -> None:
+    """BuildError when the file of a routine is no part of such a kernel."""
+    for path in FUNCTIONS.values():
+        is_routine = b"ROUTINE_START" in (job.recipe.changes.files.get(path) or b"")
+        if is_routine and not (job.obj / path).with_suffix(".o").is_file():
+            arch = job.recipe.arch.name
+            raise BuildError(f"{path}: this source's kernels of arch {arch!r} do without that file")
 
 
 def _options_set(job: _Build) -> int:
