@@ -403,6 +403,21 @@ def test_options_that_change_nothing_are_a_note(kdyno: Kdyno, folder: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.needs("gcc")
+def test_cpus_that_a_kernel_cannot_have_are_told(kdyno: Kdyno, folder: Path) -> None:
+    text = TOY.format("cpus = 4") + "[machine]\ncpus = 2\n"
+    (folder / "x.toml").write_text(text, encoding="utf-8")
+    result = kdyno("check", "x.toml")
+    assert result.status == 2 and "variant.mine.cpus: 4 CPUs: its kernel is for 1 (" in result.err
+    (folder / "x.toml").write_text(text.replace("cpus = 4", "cpus = 1"), encoding="utf-8")
+    result = kdyno("check", "x.toml")
+    assert result.status == 0
+    assert (
+        "note       stock does not have the machine's 2 CPUs: its kernel is for 1 (" in result.out
+    )
+
+
+@pytest.mark.slow
 def test_nothing_is_fetched_unless_requested(
     kdyno: Kdyno, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,6 +154,26 @@ def test_a_variant_overrides_the_kernel_and_leaves_nothing_contradictory() -> No
     assert mine.compiler == "clang"
 
 
+def test_a_sysctl_of_the_variants_own_is_written_after_the_kernels() -> None:
+    # The kernel makes one of these two 0 where the other is set.
+    experiment = two(
+        kernel='sysctl = { "vm.dirty_ratio" = 20, "vm.swappiness" = 9 }',
+        mine='sysctl = { "vm.dirty_bytes" = 4096, "vm.swappiness" = 5 }',
+    )
+    stock, mine = (variant.sysctl for variant in experiment.variants)
+    assert stock == (("vm.dirty_ratio", "20"), ("vm.swappiness", "9"))
+    assert mine == (("vm.dirty_ratio", "20"), ("vm.dirty_bytes", "4096"), ("vm.swappiness", "5"))
+
+
+def test_two_factors_that_set_one_thing_are_refused() -> None:
+    levels = "[factor]\njobs = [1, 4]\n[factor.size]\n"
+    levels += (
+        "small = { set = { jobs = 2, count = 8 } }\nlarge = { set = { jobs = 2, count = 32 } }"
+    )
+    with pytest.raises(UsageError, match="jobs is set by the factor jobs too"):
+        two(more=f"{levels}\n")
+
+
 def test_paths_begin_at_the_experiment(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "x.tar").touch()

@@ -67,7 +67,7 @@ def test_the_first_is_the_baseline_and_parts_join() -> None:
     assert patched.name == "slow-umask.patch+preempt+CONFIG_HZ_100-y"
     assert patched.patches == (HERE / PATCH,)
     assert (booted.cmdline, booted.cpus) == ("a=1,2 b", 2)
-    assert tuned.sysctl == (("kernel.pid_max", "4194303"), ("vm.swappiness", "10"))
+    assert tuned.sysctl == (("vm.swappiness", "10"), ("kernel.pid_max", "4194303"))
     assert old.source == "debian:linux-source-6.12"
 
 

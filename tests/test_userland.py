@@ -20,7 +20,8 @@ from kdyno.machines import emulator, qemu, userland
 from kdyno.machines.kinds import KINDS
 from kdyno.machines.machine import Method
 from kdyno.machines.qemu import Chance
-from kdyno.measure.bench import equip
+from kdyno.measure.bench import check_cases, equip
+from kdyno.measure.builder import Recipes
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.suites.catalogue import load
 from kdyno.suites.job import CaseJob, Job
@@ -94,6 +95,18 @@ def test_programs_have_the_userlands_word_size() -> None:
 
     assert bits(TEXT) == [32, 32, 64]
     assert bits(TEXT.replace("/i386", "/amd64")) == [64, 64, 64]
+
+
+def test_programs_of_a_word_size_that_nothing_has_are_refused(tmp_path: Path) -> None:
+    for text, bits in ((TEXT, 32), (TEXT.replace("userland", "#").replace("64-bit", "32-bit"), 64)):
+        for suite, refused in (("hackbench", True), ("unixbench", False)):
+            own = text.replace('"xbench"', f'"{suite}"' + ('\ncases = ["pipe"]' * (not refused)))
+            experiment = parse(own, "x.toml", Path("/"), vocabulary(SUITES))
+            if not refused:
+                check_cases(experiment, SUITES, tmp_path, Recipes({}, {}))
+                continue
+            with pytest.raises(UsageError, match=f"programs of c: .*programs of {bits} bits"):
+                check_cases(experiment, SUITES, tmp_path, Recipes({}, {}))
 
 
 def test_it_is_made_once_of_the_release_alone(requested: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from kdyno.kernels.sources import git
 from kdyno.labs.profile.counts import METHOD
 from kdyno.labs.profile.verb import counted_after_run
 from kdyno.machines.kinds import KINDS, of_command_line
-from kdyno.measure.commands import DEFAULT_SOURCE
+from kdyno.measure.commands import DEFAULT_SOURCE, fragments_of
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root
@@ -253,7 +253,7 @@ def _begun(request: Request) -> State:
     if file is not None:
         base = base_of(tables, suite, case)
     else:
-        fragments = [] if range_.complete else ["bench"]
+        fragments = [] if range_.complete else fragments_of(request.cpus or 1)
         memory, counts = KINDS[machine].memory, request.metric not in (None, "time")
         machine_of = {"kind": machine, "cpus": request.cpus or 1}
         base = {

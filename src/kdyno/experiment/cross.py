@@ -188,6 +188,11 @@ def _combined(
 ) -> Variant:
     _check_contradictions(own, mistakes)
     layers = (kernel, *own)
+    # What stands nearer to the variant is written later: vm.dirty_ratio undoes vm.dirty_bytes.
+    sysctls: dict[str, str] = {}
+    for layer in layers:
+        others = {key: value for key, value in sysctls.items() if key not in layer.sysctl}
+        sysctls = {**others, **layer.sysctl}
     chosen: dict[str, Any] = {
         key: value
         for layer in layers
@@ -199,7 +204,7 @@ def _combined(
         source="",
         arch=chosen.get("arch", default_arch),
         cmdline=" ".join(layer.cmdline.strip() for layer in layers if layer.cmdline.strip()),
-        sysctl=tuple(sorted({k: v for layer in layers for k, v in layer.sysctl.items()}.items())),
+        sysctl=tuple(sysctls.items()),
         cpus=chosen.get("cpus"),
         program_bits=PROGRAMS.get(chosen.get("programs", "")),
         levels=levels,
@@ -326,6 +331,13 @@ def cells(
     """The uses, those that a factor touches once for each of its levels. A case that no factor
     touches is measured once. A factor that touches no case is a mistake."""
     cells: list[SuiteUse] = []
+    setters: dict[str, str] = {}
+    for factor, levels in factors.items():
+        for name in {name for level in levels.values() for name in level.set}:
+            if (first := setters.setdefault(name, factor)) != factor:
+                what = f"{name} is set by the factor {first} too: "
+                what += "which one applies in a cell that has both?"
+                mistakes.add(("factor", factor), what)
     touched: set[str] = set()
     cases: set[str] = set()
     settings: set[str] = set()

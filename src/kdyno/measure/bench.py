@@ -16,7 +16,7 @@ from pathlib import Path
 from kdyno import deferred, whole
 from kdyno.command import stream
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import Box, Experiment, Variant
+from kdyno.experiment.model import Box, Experiment, Variant, userland_of
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Progress
 from kdyno.machines.cpus import Placement
@@ -30,7 +30,7 @@ from kdyno.sandbox import PREPARE, Sandbox, hand_over, named
 from kdyno.store.manifest import CaseInfo, work_digest
 from kdyno.store.verdict import Flag
 from kdyno.suites.catalogue import Case, Catalogue, by_counter, counted, in_words, why_uncounted
-from kdyno.suites.job import CaseJob, Job, cases_of, jobs_of
+from kdyno.suites.job import OF_THE_HOST, CaseJob, Job, cases_of, jobs_of
 
 _userland: Callable[..., Userland] = deferred("kdyno.machines.userland:userland")
 _check_userland = deferred("kdyno.machines.userland:check_cases")
@@ -312,6 +312,7 @@ def check_cases(
 ) -> tuple[str, ...]:
     """Cases that cannot run on this machine, and why: a run leaves them out. UsageError for a
     command of the user's whose program is not there, ToolError when not one case can run."""
+    _check_word_sizes(experiment, suites)
     if experiment.machine.userland:
         _check_userland(cases_of(experiment, suites))
         return ()
@@ -330,6 +331,20 @@ def check_cases(
     programs = programs_folder(guest_program(cache, 64))
     lacking = _lacking(cases_of(experiment, suites), programs, tree, root)
     return tuple(f"{name} cannot run here: {why}" for name, why in lacking.items())
+
+
+def _check_word_sizes(experiment: Experiment, suites: Catalogue) -> None:
+    """UsageError where cases would run programs of another size than a variant asks for: kdyno's
+    own come in both, those of this machine and of a userland in one."""
+    userland = experiment.machine.userland
+    bits = userland_of(userland)[-1] if userland else 64
+    others = [own.name for own in experiment.variants if own.program_bits not in (None, bits)]
+    starting = [job.case for job in jobs_of(experiment, suites) if job.bench in OF_THE_HOST]
+    if others and starting:
+        raise UsageError(
+            f"programs of {', '.join(others)}: {', '.join(starting)} would start programs of "
+            f"{bits} bits all the same; [machine] userland has others"
+        )
 
 
 def tree_of(experiment: Experiment, recipes: Recipes) -> Path | None:

@@ -24,6 +24,7 @@ from kdyno.kernels.config import (
     never,
     options,
     unmet,
+    values_of,
     wishes,
 )
 from kdyno.kernels.image import KEXEC, Image
@@ -282,10 +283,12 @@ def _check_options(
     mistakes: Mistakes,
     report: Report,
 ) -> list[str]:
-    """What Kconfig makes of every variant; notes on those whose options come to the same."""
+    """What Kconfig makes of every variant; notes on those that it gives fewer CPUs than the machine
+    has, or whose options come to the same."""
     variants = {variant.name: variant for variant in experiment.variants}
     lost: dict[str, list[tuple[Wish, str]]] = {}
     declared: dict[str, Mapping[str, Option]] = {}
+    notes: list[str] = []
     for name, recipe in recipes.items():
         if final_config(cache, recipe) is None:
             if (key := recipe.kconfig_digest) not in declared:
@@ -304,10 +307,17 @@ def _check_options(
         if own := re.fullmatch(r".*\.config\[(\d+)\]", wish.origin):
             path, entry = (*path, int(own[1]) - 1), wish.line
         mistakes.add(path, f"{entry}: {why}", value=wish.option)
-    notes: list[str] = []
     alike: dict[tuple[object, ...], str] = {}
     for name, recipe in recipes.items():
         config = final_config(cache, recipe)
+        if config is not None:
+            values, asked = values_of(config), variants[name].cpus
+            most = int(values.get("CONFIG_NR_CPUS", 1)) if values.get("CONFIG_SMP") == "y" else 1
+            text = f"its kernel is for {most} (CONFIG_SMP, CONFIG_NR_CPUS)"
+            if asked is not None and asked > most:
+                mistakes.add(_place(variants[name], "cpus", mistakes), f"{asked} CPUs: {text}")
+            elif asked is None and (wanted := experiment.machine.cpus) > most:
+                notes.append(f"{name} does not have the machine's {wanted} CPUs: {text}")
         if config is not None and not mistakes.paths:
             same = replace(variants[name], name="", levels=(), config=(), best=())
             first = alike.setdefault((config, recipe.changes.digest(), same), name)

@@ -72,7 +72,7 @@ baseline = {literal(next(iter(tables)))}
 
 [kernel]
 source = {literal(trial.source)}
-config = ["bench"]
+config = {literal(fragments_of(trial.cpus))}
 
 [machine]
 kind = {literal(trial.machine)}
@@ -177,6 +177,11 @@ def _value(key: str, values: list[str], folder: Path) -> str:
         pairs = [value.partition("=") for value in values]
         return "{ " + ", ".join(f"{literal(k)} = {literal(v)}" for k, _, v in pairs) + " }"
     return literal(values[0])
+
+
+def fragments_of(cpus: int) -> list[str]:
+    """Of a kernel for which no file asks for any."""
+    return ["bench", *(["smp", f"CONFIG_NR_CPUS={cpus}"] if cpus > 1 else [])]
 
 
 def literal(value: Any) -> str:
