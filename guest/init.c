@@ -202,9 +202,16 @@ static void close_devices(void) {
         die("cannot keep /dev as it is", strerror(errno));
 }
 
+// The kernel leaves to its first process the words of its command line that it does not know.
+static void say_unknown(int argc, char **argv) {
+    for (int i = 0; i < argc; i++)
+        fprintf(stderr, "kdyno-guest: not known: %s\n", argv[i]);
+    for (char **each = environ; *each; each++)
+        if (strncmp(*each, "HOME=", 5) && strncmp(*each, "TERM=", 5))
+            fprintf(stderr, "kdyno-guest: not known: %s\n", *each);
+}
+
 int verb_init(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
     static struct job job;
     char error[1024];
     if (getpid() != 1) {
@@ -215,6 +222,7 @@ int verb_init(int argc, char **argv) {
     umask(022);
     may_mount("devtmpfs", "/dev", 0, "mode=0755");
     open_console();
+    say_unknown(argc, argv);
     must_mount("proc", "/proc", NULL);
     may_mount("sysfs", "/sys", MS_NODEV, NULL);
     reboot(RB_DISABLE_CAD);

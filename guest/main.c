@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
             if (!strcmp(argv[1], verbs[i].name))
                 return verbs[i].run(argc - 2, argv + 2);
     if (getpid() == 1)
-        return verb_init(0, NULL);
+        return verb_init(argc - 1, argv + 1);
     if (argc > 1)
         fprintf(stderr, "kdyno-guest: unknown verb %s\n", argv[1]);
     fputs(help, stderr);

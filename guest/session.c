@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
@@ -65,7 +66,7 @@ static bool hello(void) {
     return channel_send();
 }
 
-static bool apply_sysctl(const char *name, const char *value, char *reason, size_t size) {
+static int sysctl_open(const char *name, int flags) {
     char path[300];
     int start = snprintf(path, sizeof path, "/proc/sys/%s", name) - (int)strlen(name);
     // As sysctl(8): a name that has a slash before any dot is a path already.
@@ -73,13 +74,34 @@ static bool apply_sysctl(const char *name, const char *value, char *reason, size
         for (char *at = path + start; *at; at++)
             if (*at == '.')
                 *at = '/';
-    int fd = strstr(path, "..") ? (errno = EINVAL, -1) : open(path, O_WRONLY | O_CLOEXEC);
+    return strstr(path, "..") ? (errno = EINVAL, -1) : open(path, flags | O_CLOEXEC);
+}
+
+// The kernel may take a number and set another: as many huge pages as there are.
+static bool sysctl_holds(const char *name, const char *value, char *reason, size_t size) {
+    char now[32] = "", *end;
+    int fd = sysctl_open(name, O_RDONLY);
+    ssize_t length = fd < 0 ? -1 : read(fd, now, sizeof now - 1);
+    if (fd >= 0)
+        close(fd);
+    long long wanted = strtoll(value, &end, 10);
+    bool number = end != value && !*end;
+    now[length > 0 && now[length - 1] == '\n' ? length - 1 : 0] = '\0';
+    long long is = strtoll(now, &end, 10);
+    if (!number || end == now || *end || is == wanted)
+        return true;
+    snprintf(reason, size, "sysctl %s = %s: it is %s", name, value, now);
+    return false;
+}
+
+static bool apply_sysctl(const char *name, const char *value, char *reason, size_t size) {
+    int fd = sysctl_open(name, O_WRONLY);
     ssize_t done = fd < 0 ? -1 : write(fd, value, strlen(value));
     int error = errno;
     if (fd >= 0)
         close(fd);
     if (done == (ssize_t)strlen(value))
-        return true;
+        return sysctl_holds(name, value, reason, size);
     snprintf(reason, size, "sysctl %s = %s: %s", name, value,
              error == ENOENT ? "this kernel has no such setting" : strerror(error));
     return false;

@@ -88,6 +88,20 @@ def test_an_init_that_is_missing_dies_or_loops_is_reported(
     assert reason_of(outcome) in reasons, outcome.host
 
 
+def test_a_word_that_the_kernel_does_not_know_is_flagged(stock: Image) -> None:
+    outcome = booted(stock, cmdline="mitigatons=off nosuch panic=1")
+    assert outcome.host.status == "ok", outcome.host
+    flags = {flag.text for flag in outcome.host.flags if flag.kind == "no-effect"}
+    assert flags == {"cmdline: mitigatons=off", "cmdline: nosuch"}
+
+
+def test_a_sysctl_that_is_another_than_was_wanted_refuses_the_job(stock: Image) -> None:
+    wanted = (("vm.swappiness", "7"), ("kernel.sched_rr_timeslice_ms", "0"))
+    outcome = booted(stock, case("pipe"), sysctl=wanted)
+    assert outcome.host.reason == "job-refused", outcome.host
+    assert "sysctl kernel.sched_rr_timeslice_ms = 0: it is 100" in outcome.host.text
+
+
 def test_a_guest_that_stays_silent_is_killed_at_the_limit(stock: Image) -> None:
     outcome = booted(stock, case("idle", seconds=60, timeout_s=300), limit_s=2)
     assert reason_of(outcome) == "timeout", outcome.host

@@ -36,6 +36,7 @@ _MEANING = {
     "neighbour": "other CPUs were busy with something else",
     "clock": "the guest's clock and the host's disagree",
     "kernel-warning": "the kernel printed warnings",
+    "no-effect": "the kernel did not know a word of its cmdline",
     "low-parallelism": "parallelism fell below half of -j for a tenth of a case or more",
     "multiplexed": "the CPU has fewer counters than were asked for: they took turns",
     "pages-in-order": "free pages could not be put at drawn places",

@@ -107,7 +107,16 @@ _RECOVERY = "panic=10 oops=panic softlockup_panic=1 nmi_watchdog=panic"
 _ARMED = f"systemd.watchdog_sec={_WATCHDOG_S} watchdog.stop_on_reboot=0"
 
 _LOOK = "cat /proc/loadavg"
-_SYSCTL = 'while [ $# -gt 1 ]; do printf %s "$2" >"/proc/sys/$1" || exit 1; shift 2; done'
+# The kernel may take a number and set another.
+_SYSCTL = """while [ $# -gt 1 ]; do
+    printf %s "$2" >"/proc/sys/$1" || exit 1
+    is=$(cat "/proc/sys/$1" 2>/dev/null) || is=$2
+    case $2,$is in
+    *[!0-9,]* | "$2,$2") ;;
+    *) echo "$1 = $2: it is $is" >&2 && exit 1 ;;
+    esac
+    shift 2
+done"""
 # Where the first process is dead, or a service does not stop.
 _FORCE = "sync; systemctl --force --force reboot || echo b >/proc/sysrq-trigger"
 

@@ -79,6 +79,7 @@ _MOST_WARNINGS = 5
 _WARNING = re.compile(
     r"^.*(?:WARNING: CPU|WARNING: |BUG: |INFO: rcu.{1,200}stall|soft lockup).*$", re.M
 )
+_UNKNOWN = re.compile(r"^kdyno-guest: not known: (\S+)\s*$", re.M)
 
 
 @cache
@@ -400,6 +401,9 @@ def _conclude(
         for name, unit in (("user_us", 1e-6), ("sys_us", 1e-6), ("maxrss_kb", 1024))
     )
     flags = [BootFlag(kind="kernel-warning", text=line) for line in boot.warnings(text)]
+    own = boot.cmdline.split()
+    unknown = [word for word in _UNKNOWN.findall(text) if word in own]
+    flags += [BootFlag(kind="no-effect", text=f"cmdline: {word[:200]}") for word in unknown]
     flags += [BootFlag(kind="guest-channel", text=line) for line in transcript.anomaly_texts]
     if boot.scatter and hello is not None and not hello.scattered:
         flags.append(BootFlag(kind="pages-in-order", text=_PAGES_IN_ORDER))
