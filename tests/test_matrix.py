@@ -10,11 +10,13 @@ import pytest
 from command_line import Kdyno, by_sums, effect, verdict
 from fake_tree import git
 from site_runs import small
+from toy_kernel import diff, make_source
 
-from kdyno.cli import measuring as run_verb
+from kdyno.cli import matrix, measuring as run_verb
 from kdyno.cli.matrix import short, table
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment.loader import at_ref, read_matrix
+from kdyno.measure import builder
 from kdyno.store.run import list_runs
 
 TEXT = """name = "nightly"
@@ -89,6 +91,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return 0
 
     monkeypatch.setattr(run_verb, "measured", measured)
+    monkeypatch.setattr(matrix, "_changed", lambda *_: None)  # there is no such repository
     return calls
 
 
@@ -123,6 +126,32 @@ def test_runs_of_the_same_overrides_are_found_again(
     assert kdyno(*words).status == kdyno(*words).status == 0
     assert calls == ["v7.2", "v7.3"]
     assert kdyno("run", file).status == 0 and len(calls) == 4
+    assert kdyno(*words, "--refresh").status == 0 and len(calls) == 6
+
+
+@pytest.mark.slow
+def test_a_commit_whose_kernels_are_others_by_now_is_measured_again(
+    kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for ref in ("v7.2", "v7.3"):
+        make_source(tmp_path / ref)
+    text = TEXT.replace("git:DIR#{ref}", f"path:{tmp_path}/{{ref}}")
+    (tmp_path / "m.toml").write_text(text.replace('cflags = "-O3"', 'patches = ["mine.patch"]'))
+    calls: list[str] = []
+
+    def measured(experiment: Any, _suites: object, options: Any, *_: object, **__: object) -> int:
+        calls.append(options.ref)
+        recipes = builder.check(experiment, options.cache, lambda *_: None)
+        run = small(tmp_path / "runs", len(calls), images=recipes.digests)
+        (run.path / "experiment.toml").write_text(experiment.text)
+        return 0
+
+    monkeypatch.setattr(run_verb, "measured", measured)
+    for number, text in enumerate(("int a;\n", "int a;\n", "int b;\n")):
+        diff(tmp_path, tmp_path / "v7.2", {"lib/sort.c": text}, "mine")
+        done = kdyno("run", tmp_path / "m.toml")
+        assert done.status == 0 and len(calls) == (2, 2, 4)[number], done.err
+    assert "mine is not what it was in" in done.err
 
 
 def test_a_row_is_confirmed_by_the_second_run(

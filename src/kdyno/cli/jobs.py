@@ -102,7 +102,8 @@ def _measured(
     if not record.built:
         folder = place.path / "built"
         chosen = [word for name in options.overrides.variants for word in ("--variant", name)]
-        names, failed = build(engine, [*words, *chosen], folder, listener.notify)
+        newest = ["--refresh"] if options.refresh else []
+        names, failed = build(engine, [*words, *newest, *chosen], folder, listener.notify)
         if len(names) < 2 and not experiment.measure.calibrate:
             why = "; ".join(f"{name}: {why}" for name, why in failed.items())
             raise UsageError(f"nothing to compare: no variant but the baseline is left ({why})")

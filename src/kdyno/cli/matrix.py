@@ -12,10 +12,13 @@ from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources.git import SHORT, first_parents
+from kdyno.machines.kinds import KINDS
+from kdyno.measure.builder import changed, check
 from kdyno.measure.execution import Options
 from kdyno.report import figures, gate
 from kdyno.report.show.grid import Cell, Column, Grid
 from kdyno.report.show.terminal import show
+from kdyno.store.run import open_run
 from kdyno.store.verdict import Verdict, deciding
 from kdyno.verbs.output import say
 from kdyno.verbs.subject import agree, earlier, load
@@ -68,7 +71,10 @@ def each(
     for number, ref in enumerate(refs, 1):
         say(f"{short(ref)}: commit {number} of {len(refs)}")
         own, why = loader.at_ref(text, ref), "not finished"
-        done = _finished(options, own, request)
+        done = None if request.refresh else _finished(options, own, request)
+        if done is not None and (variant := _changed(options, request, ref, done[0])):
+            say(f"{short(ref)}: {variant} is not what it was in {done[0]}")
+            done = None
         if done is not None:
             say(f"{short(ref)}: was measured before, {done[0]}")
             gate.check_verdict(rules, done[1])
@@ -104,6 +110,17 @@ def _finished(options: Options, text: str, request: Request) -> tuple[str, Verdi
             return again, gate.confirmed(verdict, second)
     slower = gate.exit_status(verdict, request.fail_on or ("slower",)) == gate.SLOWER
     return None if request.confirm and slower else first
+
+
+def _changed(options: Options, request: Request, ref: str, run: str) -> str | None:
+    """A variant that would be another kernel today than in the run: a branch moved, a patch or a
+    fragment beside the file was edited, the compiler is a newer one."""
+    experiment = loader.apply(options.overrides, load(request.experiment, ref)[0])
+    if not KINDS[experiment.machine.kind].builds:
+        return None
+    words = (options.cache, options.listener.fetching)
+    recipes = check(experiment, *words, refresh=options.refresh)
+    return changed(experiment, recipes, open_run(options.runs / run).manifest().images)
 
 
 def table(rows: Sequence[Row]) -> Grid:

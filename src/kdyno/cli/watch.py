@@ -23,8 +23,11 @@ from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import within
+from kdyno.kernels.compiler import identify, refusal
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources import git
+from kdyno.machines import emulator
+from kdyno.machines.guest import guest_program
 from kdyno.measure.execution import Options
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.report import figures, gate, plain
@@ -111,6 +114,8 @@ def watch(
 
 def _visit(file: Path, junit: str | None, options: Options, to_json: str | None) -> int:
     """Once. 10: something slower is new; 1: the tip has no figure."""
+    for known in (identify, refusal, emulator.find, emulator.library, guest_program):
+        known.cache_clear()  # the machine was updated meanwhile, perhaps
     suites = load_suites()
     words = vocabulary(suites)
     own = loader.of_commits(file, words)
