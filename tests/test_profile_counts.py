@@ -8,6 +8,7 @@ import io
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import effect, verdict
@@ -19,10 +20,13 @@ from test_counters import judged
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Machine
 from kdyno.judge.judging import explained
+from kdyno.kernels.image import Image
 from kdyno.labs.profile import counts
 from kdyno.labs.profile.symbols import Symbols, parse as parse_symbols
 from kdyno.machines import emulator
 from kdyno.machines.emulator import PLUGINS, Emulator, Tally, read_tallies, with_tallies
+from kdyno.measure.builder import Built
+from kdyno.measure.execution import Options
 from kdyno.report import exporters
 from kdyno.report.show import terminal
 from kdyno.report.show.terminal import Screen
@@ -349,3 +353,16 @@ def test_a_verdict_is_explained_by_the_emulator_that_counted_it_alone() -> None:
         counts.of_run(counting, earlier.model_copy(update={"machine": was}), print)
     same = earlier.model_copy(update={"machine": None})
     assert [job.operations for job in counts.of_run(counting, same, print).jobs] == [4000]
+
+
+def test_what_is_profiled_is_linked_as_its_symbols_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = Image("l", tmp_path, "x86_64", 64, "7.3", {})
+    built = Built({"stock": replace(link, digest="d", links=(link,))}, {})
+    monkeypatch.setattr(counts, "check", lambda *_, **__: None)
+    monkeypatch.setattr(counts, "built_of", lambda *_: built)
+    monkeypatch.setattr(counts, "tree_of", lambda *_: None)
+    monkeypatch.setattr(counts, "bench_of", lambda _one, _suites, images, *_: images)
+    images: Any = counts.ready(bench(("stock",)).experiment, {}, Options(tmp_path, tmp_path))
+    assert images["stock"].link(0).digest == "d"

@@ -111,7 +111,7 @@ def gather(
         others = [each for each in others if each.rank != "rival"]
     trees = [tree for tree in cache_root.glob("trees/*/tree") if (tree / PLACE).is_file()]
     if trees:
-        newest = max(trees, key=lambda tree: tree.stat().st_mtime)
+        newest = max(trees, key=lambda tree: tree.parent.stat().st_mtime)
         others.append(checking.kernels_own(newest, cache_root))
     elif "orig" in only:
         raise UsageError(NO_TREE)

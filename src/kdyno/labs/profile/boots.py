@@ -197,6 +197,11 @@ def _blocks(
     operations = next((dict(each.operations) for each in profiles.values()), None)
     if operations is None:
         operations = calibrated(bench, request.seconds, log)
+    elif lacking := sorted({key_of(job) for job in bench.runnable} - operations.keys()):
+        log(
+            f"{', '.join(lacking)}: not in the profile that the run has, which is gone on with; "
+            "`--replace` makes it anew"
+        )
     jobs = fixed_jobs(bench, operations, request.seconds)
     in_turns = choose(bench, bench.experiment.measure.interleave)[0] == "turns"
     why_whole = whole_cases(bench)

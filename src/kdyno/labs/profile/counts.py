@@ -113,7 +113,9 @@ def ready(
     if name not in built.images:
         raise ToolError(f"{name}: {built.failed.get(name, 'it was not built')}")
     tree = tree_of(alone, recipes)
-    return bench_of(alone, suites, built.images, tree, options.cache, listener.notify)
+    # Symbols are of the linker's own order, so that is what is booted.
+    images = {each: replace(image, links=()) for each, image in built.images.items()}
+    return bench_of(alone, suites, images, tree, options.cache, listener.notify)
 
 
 def refuse_changed(experiment: Experiment, recipes: Recipes, earlier: Manifest) -> None:
