@@ -342,6 +342,8 @@ class Watcher:
         measure = dict(self.file.tables.get("measure", {}))
         if precision is not None:
             measure["precision"] = round(precision, 6)
+        if name and "seed" in measure:  # another order and other draws than in the run before
+            measure["seed"] += 1
         about = {"question": self.file.experiment.question, "baseline": REFERENCE}
         own = {**self.file.tables, "variant": variants, "measure": measure}
         return self.measure({"name": f"{self.watch.name}{name}", **about, **own})

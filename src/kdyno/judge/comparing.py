@@ -108,6 +108,8 @@ class Measured:
     variant: str
     manifest: Manifest
     data: Samples = field(repr=False)
+    boot: str = ""
+    """Of the host, whose boots a run does not vary: runs of one have its accident in common."""
 
     @property
     def kernel(self) -> str:
@@ -218,8 +220,15 @@ class _Arm:
 
     def medians(self, case: CaseInfo) -> list[float]:
         """One score for each run that has one."""
-        every = (run.scores_of(case) for run in self.runs)
-        return [statistics.median(scores) for scores in every if scores]
+        boots: dict[str, list[float]] = {}
+        for run in self.runs:
+            if scores := run.scores_of(case):
+                boots.setdefault(run.boot, []).append(statistics.median(scores))
+        return [statistics.median(own) for own in boots.values()]
+
+    @property
+    def boots(self) -> int:
+        return len({run.boot for run in self.runs})
 
     def scores(self, case: CaseInfo) -> list[float]:
         return [score for run in self.runs for score in run.scores_of(case)]
@@ -232,7 +241,7 @@ def compare(runs: Sequence[Run], *, common: bool = False, variant: str | None = 
             "compare needs two different runs or more (`kdyno list runs`), or one run "
             "and --against VARIANT"
         )
-    every = [measured(run, variant) for run in runs]
+    every = _on_boots([measured(run, variant) for run in runs])
     cases, left_out = _refuse_different(every, common=common)
     arms = _arms(every)
     baseline, *others = arms
@@ -264,6 +273,18 @@ def compare(runs: Sequence[Run], *, common: bool = False, variant: str | None = 
     )
 
 
+def _on_boots(runs: Sequence[Measured]) -> list[Measured]:
+    """Each with its boot; of the host the one that it says, or else what lies between two changes
+    of the kernel. A run that boots its kernels itself has boots of its own."""
+    boots: dict[str, str] = {}
+    last, number = "", 0
+    for run in sorted(runs, key=lambda run: run.manifest.created):
+        number += run.kernel != last or run.manifest.machine.kind != "host"
+        last = run.kernel
+        boots[run.name] = str(run.manifest.host.get("boot_id") or number)
+    return [replace(run, boot=boots[run.name]) for run in runs]
+
+
 def _arms(runs: Sequence[Measured]) -> list[_Arm]:
     """Runs of one kernel together; runs that are all of one kernel each for itself."""
     by_kernel: dict[str, list[Measured]] = {}
@@ -291,6 +312,11 @@ def _why_no_verdict(first: _Arm, second: _Arm) -> str:
         return (
             f"all runs of {first.label} and of {second.label} lie on one side of each other in "
             "time, so that slow drift looks like a difference; boot them alternately"
+        )
+    if (least := min((first, second), key=lambda arm: arm.boots)).boots < FEWEST_RUNS:
+        return (
+            f"all runs of {least.label} are of {least.boots} boots of the host where {FEWEST_RUNS} "
+            "are needed: what is by chance in a boot is in all runs of it; boot them alternately"
         )
     return ""
 

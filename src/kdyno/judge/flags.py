@@ -442,6 +442,42 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
     return flags
 
 
+def failed_cases(data: Samples, manifest: Manifest) -> list[Flag]:
+    """Cases without a score in some boots of a variant that ended well: these blocks are missing
+    from the effect, and a kernel may well be why."""
+    flags = []
+    for case in manifest.cases:
+        for name in manifest.names:
+            key = (*case.key, name)
+            if (why := data.missing.get(key)) and data.scores.get(key):
+                reason, _ = why.most_common(1)[0]
+                text = f"no score in {sum(why.values())} of {data.boots[name]} boots: {reason}"
+                place = {"variant": name, "suite": case.suite, "case": case.case}
+                flags.append(Flag(kind="failed-cases", text=text, **place))
+    return flags
+
+
+def is_beyond(ratio: float | None, ci: tuple[float, float] | None, equivalent: float) -> bool:
+    """Whether a plain mean of boots is another than 1, by more than does not matter."""
+    within = 1.0 / (1.0 + equivalent) <= (ratio or 1.0) <= 1.0 + equivalent
+    return ci is not None and not (within or ci[0] <= 1.0 <= ci[1])
+
+
+def uneven_boots(effects: Sequence[Effect], equivalent: float) -> list[Flag]:
+    """Effects that only the plain mean of their boots leaves undecided."""
+    flags = []
+    for effect in effects:
+        low, high = effect.ci or (0.0, math.inf)
+        inside = 1.0 / (1.0 + equivalent) <= low and high <= 1.0 + equivalent
+        small = inside and effect.verdict == "inconclusive"
+        if small and is_beyond(effect.mean_ratio, effect.mean_ci, equivalent):
+            text = f"typically {_percent(effect.ratio, effect.ci)}, in the mean of its boots "
+            text += f"{_percent(effect.mean_ratio, effect.mean_ci)}: some boots are far from most"
+            place = {"variant": effect.variant, "suite": effect.suite, "case": effect.case}
+            flags.append(Flag(kind="uneven-boots", text=text, **place))
+    return flags
+
+
 def failed_boots(data: Samples) -> list[Flag]:
     """One for each variant that had any, and one for each boot that cannot be read."""
     damaged = (f"{bad.name}: {bad.reason} (not used)" for bad in data.damaged)

@@ -59,6 +59,9 @@ from kdyno.suites.score import group_scores
 NOTHING = 5e-4
 """Of an instruction: what three decimals show as 0.000."""
 _FUNCTIONS_SHOWN = 10
+_LOST = 0.1
+_FEW_LOST = 2
+"""Share of boots, and boots, in which a case may fail in the variant alone and have a verdict."""
 
 
 # A stored run again.
@@ -239,6 +242,8 @@ def verdict_of(run: Run, manifest: Manifest, stopped: str) -> Verdict:
             *flags.restless(data, manifest),
             *flags.drifted(data, manifest),
             *flags.failed_boots(data),
+            *flags.failed_cases(data, manifest),
+            *flags.uneven_boots(effects, manifest.asked.equivalent),
         ),
         effects=effects,
         copy_of_baseline=copy,
@@ -371,6 +376,19 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
                 why = _usual(pair.data.failures.get(name))
             if why and reason is None:
                 reason = f"{name}: {why}"
+    data, p_value = pair.data, row.p_value
+    lost = [
+        sum((data.missing.get(key, Counter()) + data.failures.get(key[2], Counter())).values())
+        for key in pair.keys
+    ]
+    if raw.n and lost[1] - lost[0] > max(_FEW_LOST, _LOST * (raw.n + lost[1])):
+        why = _usual(data.missing.get(pair.key)) or _usual(data.failures.get(variant))
+        reason = f"{variant}: no score in {lost[1]} boots: {why}"
+    # A robust mean does not see what one boot in ten does; the plain one beside it does.
+    beyond = flags.is_beyond(raw.mean_ratio, raw.mean_ci, manifest.asked.equivalent)
+    if row.judgement.small and beyond and not raw.exact:
+        figures |= {"verdict": "inconclusive", "equivalent_too": False}
+        p_value = None if p_value is None else max(p_value, 1.0 - manifest.asked.confidence)
     if reason or variant in manifest.failed:
         figures["verdict"] = "failed"
     before, after = (pair.data.apart.get(key, {}) for key in pair.keys)
@@ -388,7 +406,7 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         noise_floor=floor,
         inside_noise_floor=row.judgement.inside_noise_floor
         and variant != pair.manifest.asked.copy_of_baseline,
-        p_value=row.p_value,
+        p_value=p_value,
         control=case.control,
         exact=raw.exact,
         parts_ratio=pair.counts_ratio(whole=True),

@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kdyno.stats.effect import Floats, PairedEffect, effect_of_differences, exact_effect
+from kdyno.stats.effect import (
+    Floats,
+    PairedEffect,
+    effect_of_differences,
+    exact_effect,
+    mean_of,
+)
 from kdyno.stats.groups import errors_of, locations_of, nested, precisions, spread
 from kdyno.stats.verdict import (
     Claim,
@@ -35,6 +41,7 @@ CONFIRMED_BOOTS = 3
 CLOCK_INSTRUCTIONS = 100
 """Of reading the clock at both ends of a part, at most: a kernel that reads it by another path has
 that much more or less in every part, whatever the case does."""
+_SURE = 0.999
 _FEWEST = 4
 """Rounds that must be left where others are left out."""
 _SAME_MEDIAN = 0.05
@@ -361,7 +368,26 @@ class Pair:
             logs = np.array([np.asarray(of[block])[:count] for of in clocks])
             counted = all(len(of.get(block, ())) >= count for of in cpus)
             spent = np.array([np.asarray(of[block])[:count] for of in cpus]) if counted else logs
-            yield block, logs, spent
+            yield block, logs, spent if counted and self._wait_alike else logs
+
+    @cached_property
+    def _wait_alike(self) -> bool:
+        """Whether both guests were without the CPU equally often. What else runs on the machine
+        takes it from both; a kernel under which the guest sleeps loses that time by itself."""
+        clocks, cpus = (
+            [of.get(key, {}) for key in self.keys] for of in (self.data.rounds, self.data.spent)
+        )
+        apart = []
+        for block in set.intersection(*(set(of) for of in (*clocks, *cpus))):
+            count = min(len(of[block]) for of in (*clocks, *cpus))
+            logs, spent = (
+                np.array([np.asarray(of[block])[:count] for of in own]) for own in (clocks, cpus)
+            )
+            lost = np.mean(1 - np.exp(np.minimum(logs - spent, 0.0)), axis=1)
+            apart.append(float(lost[1] - lost[0]))
+        apart = [each for each in apart if math.isfinite(each)]
+        shift = mean_of(apart, _SURE)
+        return not (shift.clear and abs(shift.mean) > self.manifest.asked.equivalent / 4)
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,8 @@ def machine() -> Facts:
         "page_bytes": float(os.sysconf("SC_PAGE_SIZE")),
     }
     facts |= identity(_text(Path("/etc/machine-id")) or "")
+    if boot := _text(Path("/proc/sys/kernel/random/boot_id")):
+        facts["boot_id"] = boot[:8]
     if node := os.environ.get("SLURMD_NODENAME"):
         facts["node"] = node[:100]
     here = this_cpu()
