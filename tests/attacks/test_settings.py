@@ -45,7 +45,8 @@ def first_fast(ways: Iterable[str]) -> list[Any]:
 
 TELLS = "linux: tells\ntells:\n\t@env -0 | tr '\\n\\0' '\\1\\n' | sed 's/^/told /'\n"
 OURS = {"PATH", "LC_ALL", "HOME", "CCACHE_DIR", "CCACHE_MAXSIZE", "CCACHE_CONFIGPATH",
-        "CCACHE_TEMPDIR", "CCACHE_READONLY", "CCACHE_NOSTATS", "CCACHE_DEPEND"}  # fmt: skip
+        "CCACHE_TEMPDIR", "CCACHE_READONLY", "CCACHE_NOSTATS", "CCACHE_DEPEND",
+        "CCACHE_NAMESPACE"}  # fmt: skip
 SANDBOXS = {"TMPDIR", "PWD"}
 MAKES = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MAKE_TERMOUT", "MAKE_TERMERR"}
 TOYS = {"srctree", "O", "CC", "KBUILD_BUILD_TIMESTAMP", "KBUILD_BUILD_USER", "KBUILD_BUILD_HOST",

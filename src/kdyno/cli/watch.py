@@ -114,8 +114,8 @@ def watch(
 
 def _visit(file: Path, junit: str | None, options: Options, to_json: str | None) -> int:
     """Once. 10: something slower is new; 1: the tip has no figure."""
-    for known in (identify, refusal, emulator.find, emulator.library, guest_program):
-        known.cache_clear()  # the machine was updated meanwhile, perhaps
+    for cached in (identify, refusal, emulator.find, emulator.library, guest_program):
+        cached.cache_clear()  # the machine was updated meanwhile, perhaps
     suites = load_suites()
     words = vocabulary(suites)
     own = loader.of_commits(file, words)

@@ -103,8 +103,8 @@ def _content(path: str) -> str:
     """Of a compiler of somebody's own: tomorrow it may be another one that calls itself the same.
     With what a driver or script calls, and the libraries that a clang is made of."""
     seen = [Path(path)]
-    asked = (capture(confined([path, f"-print-prog-name={each}"], reads=seen)) for each in _PARTS)
-    programs = {path, *(each.output.strip() for each in asked)}
+    answers = (capture(confined([path, f"-print-prog-name={each}"], reads=seen)) for each in _PARTS)
+    programs = {path, *(each.output.strip() for each in answers)}
     programs = {each for each in programs if "/" in each and shutil.which(each)}
     for each in sorted(programs):
         listed = capture(confined(["ldd", each], reads=[*seen, Path(each)])).output

@@ -312,8 +312,8 @@ def check_cases(
 ) -> tuple[str, ...]:
     """Cases that cannot run on this machine, and why: a run leaves them out. UsageError for a
     command of the user's whose program is not there, ToolError when not one case can run."""
-    _check_word_sizes(experiment, suites)
     if experiment.machine.userland:
+        _check_word_sizes(experiment, suites)
         _check_userland(cases_of(experiment, suites))
         return ()
     mistakes, path = experiment.mistakes(), ENVIRONMENT["PATH"]
@@ -325,6 +325,8 @@ def check_cases(
         if root and not {"/", "{"} & set(program) and shutil.which(program, path=path) is None:
             mistakes.add(key, f"no program {program!r} in {path}, where a case looks for it")
     mistakes.raise_any()
+    if root:
+        _check_word_sizes(experiment, suites)
     # A source that is not fetched yet will be.
     source = any(variant.source for variant in experiment.variants)
     tree = tree_of(experiment, recipes) or (Path("/") if source else None)

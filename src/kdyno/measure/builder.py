@@ -311,12 +311,12 @@ def _check_options(
     for name, recipe in recipes.items():
         config = final_config(cache, recipe)
         if config is not None:
-            values, asked = values_of(config), variants[name].cpus
+            values, cpus = values_of(config), variants[name].cpus
             most = int(values.get("CONFIG_NR_CPUS", 1)) if values.get("CONFIG_SMP") == "y" else 1
             text = f"its kernel is for {most} (CONFIG_SMP, CONFIG_NR_CPUS)"
-            if asked is not None and asked > most:
-                mistakes.add(_place(variants[name], "cpus", mistakes), f"{asked} CPUs: {text}")
-            elif asked is None and (wanted := experiment.machine.cpus) > most:
+            if cpus is not None and cpus > most:
+                mistakes.add(_place(variants[name], "cpus", mistakes), f"{cpus} CPUs: {text}")
+            elif cpus is None and (wanted := experiment.machine.cpus) > most:
                 notes.append(f"{name} does not have the machine's {wanted} CPUs: {text}")
         if config is not None and not mistakes.paths:
             same = replace(variants[name], name="", levels=(), config=(), best=())
