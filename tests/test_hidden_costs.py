@@ -146,11 +146,16 @@ def test_rare_turns_of_a_short_run_are_not_called_faster(blocks: int) -> None:
     assert word.word == "faster"
 
 
-def compared(folder: Path, order: Sequence[str], seed: int) -> Effect:
-    """Runs on the host, of equal kernels whose boots differ by 1.5 %, in this order."""
+def compared(
+    folder: Path, order: Sequence[str], seed: int, kind: str = "host", given: bool = False
+) -> Effect:
+    """Runs of equal kernels whose boots differ by 1.5 %, in this order. A new boot has another
+    kernel than the one before, or what stands in capitals."""
     rng, boot, runs, before = np.random.default_rng(seed), 0.0, list[Run](), ""
-    for number, kernel in enumerate(order):
-        boot, before = boot if kernel == before else rng.normal(0, 0.015), kernel
+    for number, letter in enumerate(order):
+        kernel = letter.lower()
+        boot = boot if letter == before else rng.normal(0, 0.015)
+        before = kernel
         scores = 1000 * np.exp(boot + rng.normal(0, 0.003, 6))
         run = record(
             folder,
@@ -162,8 +167,11 @@ def compared(folder: Path, order: Sequence[str], seed: int) -> Effect:
             variants={"k": VariantInfo()},
             asked=Criteria(),
             created=f"2026-01-01T0{number}:00:00",
-            machine=MachineInfo(kind="host"),
-            host={"host_kernel": f"6.1-{kernel}", "cpu_model": "x", "cpus": 2.0},
+            machine=MachineInfo(kind=kind),
+            host={
+                **{"host_kernel": f"6.1-{kernel}", "cpu_model": "x", "cpus": 2.0},
+                **({"boot_id": f"{boot}"} if given else {}),
+            },
         )
         runs.append(run)
     (effect,) = compare(runs).effects
@@ -175,3 +183,7 @@ def test_runs_in_one_boot_of_the_host_count_once(tmp_path: Path) -> None:
     assert words == {"inconclusive"}
     effect = compared(tmp_path / "turns", "abababab", 1)
     assert effect.ci is not None and math.isfinite(effect.ci[1]) and effect.blocks == 4
+    # The machine was booted again with the same kernel, and says so.
+    assert compared(tmp_path / "said", "aAbBabA", 1, given=True).blocks == 3
+    # A guest's boots are not the host's.
+    assert compared(tmp_path / "uml", "aaabbba", 1, "uml", given=True).blocks == 3

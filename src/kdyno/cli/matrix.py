@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from kdyno.cli.run import Request
-from kdyno.errors import BuildError, UsageError
+from kdyno.errors import BuildError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.kernels.source import is_url, parse
 from kdyno.kernels.sources.git import SHORT, first_parents
@@ -118,8 +118,10 @@ def _changed(options: Options, request: Request, ref: str, run: str) -> str | No
     experiment = loader.apply(options.overrides, load(request.experiment, ref)[0])
     if not KINDS[experiment.machine.kind].builds:
         return None
-    words = (options.cache, options.listener.fetching)
-    recipes = check(experiment, *words, refresh=options.refresh)
+    try:
+        recipes = check(experiment, options.cache, options.listener.fetching)
+    except (ToolError, UsageError):  # what cannot be looked at any more is what it was
+        return None
     return changed(experiment, recipes, open_run(options.runs / run).manifest().images)
 
 

@@ -279,9 +279,10 @@ def _on_boots(runs: Sequence[Measured]) -> list[Measured]:
     boots: dict[str, str] = {}
     last, number = "", 0
     for run in sorted(runs, key=lambda run: run.manifest.created):
-        number += run.kernel != last or run.manifest.machine.kind != "host"
+        number += run.kernel != last
         last = run.kernel
-        boots[run.name] = str(run.manifest.host.get("boot_id") or number)
+        own = run.manifest.host.get("boot_id") or number
+        boots[run.name] = str(own) if run.manifest.machine.kind == "host" else run.name
     return [replace(run, boot=boots[run.name]) for run in runs]
 
 

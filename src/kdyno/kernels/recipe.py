@@ -87,8 +87,8 @@ class Recipe:
         named += [folder / each for each in options.get("CONFIG_EXTRA_FIRMWARE", "").split()]
         files = {str(each): sha256_of(each) for each in named if _is_plain_file(each)}
         native = "=native" in flags or options.get("CONFIG_X86_NATIVE_CPU") == "y"
-        here = [cpu.this_cpu().model, *sorted(cpu.flags())]
-        return {**({"files": files} if files else {}), **({"cpu": here} if native else {})}
+        here = {"cpu": [cpu.this_cpu().model, *sorted(cpu.flags())]} if native else {}
+        return {**({"files": files} if files else {}), **here}
 
     @cached_property
     def digest(self) -> str:
