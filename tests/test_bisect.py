@@ -20,6 +20,7 @@ import pytest
 from command_line import EXPERIMENT, Kdyno
 from fake_tree import commit, git
 from hypothesis import given, strategies as st
+from synthetic_run import record
 
 from benchmarks.simulation import searches
 from benchmarks.statistics import recorded
@@ -587,6 +588,27 @@ def test_what_a_probe_has_built_is_what_it_measures(
     # A probe; or, where none was needed, the verification, which is another experiment.
     assert [each.prepared for each in seen] == [None if outcome else result]
     assert [step.outcome for step in search.state.steps] == ([outcome] if outcome else [])
+
+
+@pytest.mark.parametrize(("now", "refused"), [("1", False), ("2", True)])
+def test_a_point_that_is_another_kernel_by_now_ends_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: str, refused: bool
+) -> None:
+    points = tuple(Point(name, name, {"cmdline": f"x={name}"}) for name in ("good", "one", "bad"))
+    before = record(tmp_path / "runs", images={"good": "1" * 32, "bad": "3" * 32})
+    images = built(tmp_path / "images", good=b"1", one=b"2", bad=b"3").images
+    installed = {name: replace(image, digest=now * 32) for name, image in images.items()}
+    installed["bad"] = replace(images["bad"], digest="3" * 32)
+    monkeypatch.setattr(session, "check", lambda *_, **__: Recipes({}, {}, installed=installed))
+    monkeypatch.setattr(session, "built_of", lambda *_, **__: Built(images))
+
+    def execute(*_: object) -> tuple[Run, Verdict]:
+        raise UsageError("measured")
+
+    state = replace(state_of(Range(points, "patch")), ends_run=before.name)
+    why = "good is not the kernel that it was in" if refused else "measured"
+    with pytest.raises((ToolError, UsageError), match=why):
+        session_of(tmp_path / "search", state, execute).run()
 
 
 def test_a_file_that_does_not_build_alone_takes_those_first_that_the_compiler_names(

@@ -13,6 +13,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from kdyno import whole
 from kdyno.bisect import points as ranges
 from kdyno.bisect.points import Point, Range
 from kdyno.bisect.search import WITHIN, Difference, Measured, Outcome, Same, Search, Span, Unusable
-from kdyno.errors import BuildError, ToolError, UsageError
+from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.model import Experiment
 from kdyno.judge.judging import within
@@ -31,14 +32,14 @@ from kdyno.kernels.config import options
 from kdyno.kernels.image import compiled_sources
 from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.source import Tree
-from kdyno.measure.builder import Built, Recipes, check
+from kdyno.measure.builder import Built, Recipes, changed, check
 from kdyno.measure.commands import literal
 from kdyno.measure.execution import Options, built_of
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.reading.checked import adapter, model_in
 from kdyno.reading.mistakes import KeyPath, spelled
 from kdyno.report import figures
-from kdyno.store.run import Run
+from kdyno.store.run import Run, open_run
 from kdyno.store.verdict import Effect, FunctionCounts, Verdict
 from kdyno.suites.catalogue import Catalogue
 
@@ -377,6 +378,7 @@ class Session:
         cache, listener = self.options.cache, self.options.listener
         try:
             recipes = check(experiment, cache, listener.fetching, report=listener.building)
+            self._refuse_changed(experiment, recipes)
             built = built_of(experiment, recipes, self.options)
         except UsageError as problem:
             return _Three(three, experiment, str(problem))
@@ -386,6 +388,22 @@ class Session:
         if why := built.failed.get(low) or built.failed.get(high):
             raise BuildError(f"a kernel that was built before does not build any more: {why}")
         return _Three(three, experiment, built.failed.get(middle, "it was not built"))
+
+    def _refuse_changed(self, experiment: Experiment, recipes: Recipes) -> None:
+        """ToolError where a point is not the kernel that it was when it was measured: a folder or a
+        patch was edited, a branch moved, the compiler is a newer one."""
+        own, ends = self.state, {self.state.range.points[at].name for at in (0, -1)}
+        for name in (own.ends_run, *(step.run for step in own.steps if step.run)):
+            images: Mapping[str, str] = {}
+            with suppress(KdynoError):  # a run that was deleted says nothing
+                images = open_run(self.options.runs / name).manifest().images
+            if own.range.what == "file":  # others stand for other files by now, see _take_before
+                images = {point: image for point, image in images.items() if point in ends}
+            if (point := changed(experiment, recipes, images)) is not None:
+                raise ToolError(
+                    f"{point} is not the kernel that it was in {name} (its source, a patch, the "
+                    "configuration or the compiler changed): put it back, or begin a new search"
+                )
 
     def _take_before(self, needed: Sequence[Point], place: int, at: int) -> None:
         """Put the files of a range in which nothing is measured yet into another order: what ``at``
