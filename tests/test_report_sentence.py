@@ -102,7 +102,7 @@ TABLE: list[tuple[list[Effect], dict[str, Any], str]] = [
     ([one("pipe", 1.02, "faster", inside_noise_floor=True, ci=None)], {},
      "mine is faster than stock in pipe by 2.00 % (inside the noise floor)" + EACH),
     ([one("execl", None, "failed", blocks=0)], {},
-     "mine is without a figure against stock in execl" + EACH),
+     "mine is without a verdict against stock in execl" + EACH),
     ([SAME[0], one("e1", 1.0, "equivalent", variant="yours")], {},
      "mine and yours are equivalent to stock (within ±1 %) in e1" + EACH),
     ([one("pipe", 1.02, "faster"), one("pipe", 1.0, "equivalent", suite="v")], {},

@@ -25,7 +25,7 @@ _WORDS = {
     "faster": "faster than",
     "slower": "slower than",
     "equivalent": "equivalent to",
-    "failed": "without a figure against",
+    "failed": "without a verdict against",
 }
 
 
