@@ -18,7 +18,7 @@ from on_screen import text as on_screen
 from test_counters import judged
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import Machine
+from kdyno.experiment.model import Experiment, Machine
 from kdyno.judge.judging import explained
 from kdyno.kernels.image import Image
 from kdyno.labs.profile import counts
@@ -359,10 +359,16 @@ def test_what_is_profiled_is_linked_as_its_symbols_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = Image("l", tmp_path, "x86_64", 64, "7.3", {})
-    built = Built({"stock": replace(link, digest="d", links=(link,))}, {})
+    image = replace(link, digest="d")
+
+    def built_of(experiment: Experiment, *_: object) -> Built:
+        return Built({"stock": replace(image, links=(link,) * experiment.measure.layouts)})
+
     monkeypatch.setattr(counts, "check", lambda *_, **__: None)
-    monkeypatch.setattr(counts, "built_of", lambda *_: built)
+    monkeypatch.setattr(counts, "built_of", built_of)
     monkeypatch.setattr(counts, "tree_of", lambda *_: None)
     monkeypatch.setattr(counts, "bench_of", lambda _one, _suites, images, *_: images)
-    images: Any = counts.ready(bench(("stock",)).experiment, {}, Options(tmp_path, tmp_path))
+    experiment = bench(("stock",)).experiment
+    experiment = replace(experiment, measure=replace(experiment.measure, layouts=8))
+    images: Any = counts.ready(experiment, {}, Options(tmp_path, tmp_path))
     assert images["stock"].link(0).digest == "d"

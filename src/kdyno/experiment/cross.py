@@ -191,8 +191,9 @@ def _combined(
     # What stands nearer to the variant is written later: vm.dirty_ratio undoes vm.dirty_bytes.
     sysctls: dict[str, str] = {}
     for layer in layers:
-        others = {key: value for key, value in sysctls.items() if key not in layer.sysctl}
-        sysctls = {**others, **layer.sysctl}
+        for option, setting in layer.sysctl.items():
+            sysctls.pop(option, None)
+            sysctls[option] = setting
     chosen: dict[str, Any] = {
         key: value
         for layer in layers
@@ -251,6 +252,9 @@ def _combined(
     )
 
 
+_WHICH = "which one applies in a cell that has both?"
+
+
 def _check_contradictions(layers: Sequence[Layer], mistakes: Mistakes) -> None:
     """Two dimensions of a cell that set one thing differently would silently not be crossed."""
     before: list[ConfigFragment] = []
@@ -269,8 +273,7 @@ def _check_contradictions(layers: Sequence[Layer], mistakes: Mistakes) -> None:
         for key in REPLACING:
             given = getattr(layer, key, None)
             if given is not None and given != getattr(first.setdefault(key, layer), key):
-                what = f"{key} is set here and in {spelled(first[key].path)}: "
-                what += "which one applies in a cell that has both?"
+                what = f"{key} is set here and in {spelled(first[key].path)}: {_WHICH}"
                 mistakes.add((*layer.path, key), what)
 
 
@@ -335,8 +338,7 @@ def cells(
     for factor, levels in factors.items():
         for name in {name for level in levels.values() for name in level.set}:
             if (first := setters.setdefault(name, factor)) != factor:
-                what = f"{name} is set by the factor {first} too: "
-                what += "which one applies in a cell that has both?"
+                what = f"{name} is set by the factor {first} too: {_WHICH}"
                 mistakes.add(("factor", factor), what)
     touched: set[str] = set()
     cases: set[str] = set()

@@ -11,10 +11,11 @@ from statistics import median
 
 import numpy as np
 
-from kdyno.judge.pairs import CONFIRMED_BOOTS, Judged, pairs_of
+from kdyno.judge.pairs import CONFIRMED_BOOTS, SURE, Judged, pairs_of
 from kdyno.stats.changepoints import drift
 from kdyno.stats.effect import Floats, added_by, mean_of
 from kdyno.stats.groups import machine_spread
+from kdyno.stats.verdict import word_of
 from kdyno.store.boot import BootFlag, BootHost
 from kdyno.store.manifest import Manifest
 from kdyno.store.samples import Key, Samples
@@ -48,8 +49,6 @@ CHANGE_OF_WAITS = 0.1
 """By which a kernel may well change what its programs wait for, in relation to it."""
 _HAND_OVERS = 0.03
 """Share of frozen turns that goes into stopping and going on."""
-_SURE = 0.999
-"""Of the interval of a difference of shares: there are many of them, and it is a flag."""
 RESTLESS = 0.03
 """Standard deviation of a machine's own speed beyond which people should hear of it."""
 CONFIRMED_CASES = 13
@@ -242,7 +241,7 @@ def asleep(data: Samples, manifest: Manifest) -> list[Flag]:
             )
         for name, own in zip(manifest.names[1:], shares[1:], strict=True):
             common = sorted(own.keys() & shares[0].keys())
-            apart = mean_of([own[at] - shares[0][at] for at in common], _SURE)
+            apart = mean_of([own[at] - shares[0][at] for at in common], SURE)
             if apart.clear and others * abs(apart.mean) > manifest.asked.equivalent:
                 text += "; " if text else ""
                 text += f"{name} had {100 * apart.mean:+.1f} % more of such time"
@@ -266,7 +265,7 @@ def by_firmware(data: Samples, manifest: Manifest) -> list[Flag]:
             for block, score in data.scores.get((*case.key, name), {}).items():
                 group = groups.setdefault((name, data.machines.get(block, "")), [])
                 group.append((math.log(score), block in marked))
-        shift = added_by([np.asarray(group, dtype=np.float64) for group in groups.values()], _SURE)
+        shift = added_by([np.asarray(group, dtype=np.float64) for group in groups.values()], SURE)
         if shift.ci is None:
             continue
         (low, high), name = shift.ci, "/".join(case.key)
@@ -467,9 +466,8 @@ def uneven_boots(effects: Sequence[Effect], equivalent: float) -> list[Flag]:
     """Effects that only the plain mean of their boots leaves undecided."""
     flags = []
     for effect in effects:
-        low, high = effect.ci or (0.0, math.inf)
-        inside = 1.0 / (1.0 + equivalent) <= low and high <= 1.0 + equivalent
-        small = inside and effect.verdict == "inconclusive"
+        word, too_small = word_of(effect.ci, effect.better, equivalent)
+        small = effect.verdict == "inconclusive" and (too_small or word == "equivalent")
         if small and is_beyond(effect.mean_ratio, effect.mean_ci, equivalent):
             text = f"typically {_percent(effect.ratio, effect.ci)}, in the mean of its boots "
             text += f"{_percent(effect.mean_ratio, effect.mean_ci)}: some boots are far from most"

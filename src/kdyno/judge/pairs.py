@@ -41,7 +41,8 @@ CONFIRMED_BOOTS = 3
 CLOCK_INSTRUCTIONS = 100
 """Of reading the clock at both ends of a part, at most: a kernel that reads it by another path has
 that much more or less in every part, whatever the case does."""
-_SURE = 0.999
+SURE = 0.999
+"""Of the interval of a difference of shares: there are many of them."""
 _FEWEST = 4
 """Rounds that must be left where others are left out."""
 _SAME_MEDIAN = 0.05
@@ -358,7 +359,12 @@ class Pair:
 
     def _speeds(self, skip: Container[int] = ()) -> Iterator[tuple[int, Floats, Floats]]:
         """(block, log speeds by the clock, by CPU time), both of shape (baseline and variant,
-        rounds). Where CPU time is not known it is the clock's."""
+        rounds). Where CPU time is not known, or says nothing, it is the clock's."""
+        for block, logs, spent in self._times(skip):
+            yield block, logs, spent if self._wait_alike else logs
+
+    def _times(self, skip: Container[int] = ()) -> Iterator[tuple[int, Floats, Floats]]:
+        """As they were recorded."""
         clocks = [self.data.rounds.get(key, {}) for key in self.keys]
         cpus = [self.data.spent.get(key, {}) for key in self.keys]
         for block in sorted(clocks[0].keys() & clocks[1].keys()):
@@ -368,25 +374,19 @@ class Pair:
             logs = np.array([np.asarray(of[block])[:count] for of in clocks])
             counted = all(len(of.get(block, ())) >= count for of in cpus)
             spent = np.array([np.asarray(of[block])[:count] for of in cpus]) if counted else logs
-            yield block, logs, spent if counted and self._wait_alike else logs
+            yield block, logs, spent
 
     @cached_property
     def _wait_alike(self) -> bool:
         """Whether both guests were without the CPU equally often. What else runs on the machine
         takes it from both; a kernel under which the guest sleeps loses that time by itself."""
-        clocks, cpus = (
-            [of.get(key, {}) for key in self.keys] for of in (self.data.rounds, self.data.spent)
-        )
-        apart = []
-        for block in set.intersection(*(set(of) for of in (*clocks, *cpus))):
-            count = min(len(of[block]) for of in (*clocks, *cpus))
-            logs, spent = (
-                np.array([np.asarray(of[block])[:count] for of in own]) for own in (clocks, cpus)
-            )
-            lost = np.mean(1 - np.exp(np.minimum(logs - spent, 0.0)), axis=1)
-            apart.append(float(lost[1] - lost[0]))
-        apart = [each for each in apart if math.isfinite(each)]
-        shift = mean_of(apart, _SURE)
+        lost = [
+            np.mean(1 - np.exp(np.minimum(logs - spent, 0.0)), axis=1)
+            for _block, logs, spent in self._times()
+            if spent is not logs
+        ]
+        apart = [float(mine - stock) for stock, mine in lost]
+        shift = mean_of([each for each in apart if math.isfinite(each)], SURE)
         return not (shift.clear and abs(shift.mean) > self.manifest.asked.equivalent / 4)
 
 

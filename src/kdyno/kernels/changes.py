@@ -38,6 +38,10 @@ class Changes:
     executable: frozenset[str] = frozenset()
     """Which of the files have mode 755; the others have 644."""
 
+    @property
+    def deleted(self) -> frozenset[str]:
+        return frozenset(path for path, content in self.files.items() if content is None)
+
     def only(self, paths: Iterable[str]) -> Changes:
         chosen = {path: self.files[path] for path in paths}
         return Changes(chosen, self.executable & chosen.keys())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kdyno.command import capture
 from kdyno.errors import UsageError
+from kdyno.kernels.sources.tree import sha256_of
 from kdyno.sandbox import confined
 
 _NAME = re.compile(r"^[A-Za-z0-9_./+-]+$")
@@ -109,10 +110,8 @@ def _content(path: str) -> str:
     for each in sorted(programs):
         listed = capture(confined(["ldd", each], reads=[*seen, Path(each)])).output
         programs |= {own for own in _LIBRARY.findall(listed) if Path(own).is_file()}
-    total = hashlib.sha256()
-    for each in sorted(programs):
-        total.update(hashlib.sha256(Path(each).read_bytes()).digest())
-    return total.hexdigest()[:12]
+    digests = "".join(sha256_of(Path(each)) for each in sorted(programs))
+    return hashlib.sha256(digests.encode()).hexdigest()[:12]
 
 
 @functools.cache

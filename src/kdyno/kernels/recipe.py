@@ -109,9 +109,9 @@ class Recipe:
     def namesakes(self) -> str:
         """Digest of the headers that have namesakes. One of those hides another, and what make and
         ccache record of an object are the files that were read, not what would be now."""
-        deleted = {path for path, text in self.changes.files.items() if text is None}
         places: dict[str, list[str]] = {}
-        for path in sorted((self.tree.manifest().keys() | self.changes.files.keys()) - deleted):
+        files = (self.tree.manifest().keys() | self.changes.files.keys()) - self.changes.deleted
+        for path in sorted(files):
             if match := _HEADER.fullmatch(path):
                 places.setdefault(match[1], []).append(path)
         several = [path for paths in places.values() if len(paths) > 1 for path in paths]

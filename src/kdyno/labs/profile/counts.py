@@ -105,7 +105,8 @@ def ready(
     where the baseline does not; UsageError where a variant is not the one of ``earlier``."""
     sandbox.require()
     listener, name = options.listener, experiment.baseline
-    alone = replace(experiment, measure=replace(experiment.measure, calibrate=False))
+    # Symbols are of the linker's own order, so no other is linked and booted.
+    alone = replace(experiment, measure=replace(experiment.measure, calibrate=False, layouts=0))
     recipes = check(alone, options.cache, listener.fetching, refresh=options.refresh)
     if earlier is not None:
         refuse_changed(alone, recipes, earlier)
@@ -113,9 +114,7 @@ def ready(
     if name not in built.images:
         raise ToolError(f"{name}: {built.failed.get(name, 'it was not built')}")
     tree = tree_of(alone, recipes)
-    # Symbols are of the linker's own order, so that is what is booted.
-    images = {each: replace(image, links=()) for each, image in built.images.items()}
-    return bench_of(alone, suites, images, tree, options.cache, listener.notify)
+    return bench_of(alone, suites, built.images, tree, options.cache, listener.notify)
 
 
 def refuse_changed(experiment: Experiment, recipes: Recipes, earlier: Manifest) -> None:
