@@ -103,7 +103,10 @@ def test_a_sysctl_that_is_another_than_was_wanted_refuses_the_job(stock: Image) 
 
 
 def test_a_guest_that_stays_silent_is_killed_at_the_limit(stock: Image) -> None:
-    outcome = booted(stock, case("idle", seconds=60, timeout_s=300), limit_s=2)
+    for limit_s in (2, 15):  # a boot takes longer than two seconds on a busy machine
+        outcome = booted(stock, case("idle", seconds=60, timeout_s=300), limit_s=limit_s)
+        if reason_of(outcome) != "hang":
+            break
     assert reason_of(outcome) == "timeout", outcome.host
 
 
