@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -233,6 +234,14 @@ def test_a_run_imports_few_modules_before_its_first_boot(tmp_path: Path) -> None
     assert len(modules) <= 90, modules
     rooms = {name.split(".")[1] for name in modules if "." in name}
     assert rooms.isdisjoint({"labs", "fleet"}) and "kdyno.store.database" not in modules
+
+
+def test_a_verdict_has_one_thread() -> None:
+    """Those of a linear algebra library spin; with one CPU it has none in any case."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS")}
+    count = "import kdyno.stats.family, os; print(len(os.listdir('/proc/self/task')))"
+    done = subprocess.run([sys.executable, "-c", count], env=own, capture_output=True, text=True)
+    assert done.stdout == "1\n", done.stderr
 
 
 # Licences: GPL-2.0-only in kernel/, MIT elsewhere.

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
+
+# Read by numpy when it is loaded. Its threads wait for each other in a loop: beside other work a
+# verdict took ten times the CPU's time, and a guest may be timed right after it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def deferred(place: str) -> Callable[..., Any]:
