@@ -42,7 +42,7 @@ boot_timeout = {boot_timeout}
 [variant.own]
 image = "deb:{folder}/own.deb"
 [variant.newer]
-image = "deb:{folder}/newer.deb"
+{newer}
 {variants}
 {suites}
 [[suite]]
@@ -54,6 +54,21 @@ seed = {seed}
 max_boots = 2
 counters = {counters}
 """
+
+
+def experiment(box: Bed, **other: object) -> str:
+    values = {
+        "host": 'host = "box"',
+        "boot_timeout": 300,
+        "newer": f'image = "deb:{box.disk.folder}/newer.deb"',
+        "variants": "",
+        "suites": "",
+        "seed": SEED,
+        "counters": [],
+    }
+    return TEXT.format(folder=box.disk.folder, **(values | other))
+
+
 AGENT = r"""#!/bin/sh
 read -r faults </root/faults || exit 0
 sed -i 1d /root/faults
@@ -152,16 +167,7 @@ def run(
     lines = [faults[boot] for boot in order if boot in faults]
     box.put("/root/faults", "".join(f"{line}\n" for line in lines))
     file, runs = folder / "faults.toml", folder / "runs"
-    values = {
-        "host": 'host = "box"',
-        "boot_timeout": 300,
-        "variants": "",
-        "suites": "",
-        "seed": SEED,
-        "counters": [],
-        **text,
-    }
-    file.write_text(TEXT.format(folder=box.disk.folder, **values))
+    file.write_text(experiment(box, **text))
     kdyno, printed = [sys.executable, "-m", "kdyno", "run", "--runs", str(runs)], ""
     argv = [*kdyno, str(file), *more]
     current: list[subprocess.Popen[str]] = []
@@ -208,9 +214,7 @@ def test_what_a_box_is_and_lacks_is_said_before_anything_begins(box: Bed, tmp_pa
     assert "what its boot loader starts by default cannot be read" in notes
     assert "shows no hardware counters" in notes and "of no package" not in notes
     file = tmp_path / "faults.toml"
-    values = {"host": 'host = "box"', "boot_timeout": 300, "variants": "", "suites": ""}
-    text = TEXT.format(folder=box.disk.folder, seed=SEED, counters=["cycles"], **values)
-    file.write_text(text)
+    file.write_text(experiment(box, counters=["cycles"]))
     refused = kdyno("run", "--runs", str(tmp_path / "runs"), str(file))
     assert refused.returncode == 1 and not (tmp_path / "runs").exists()
     assert "metric: cycles: its CPU, or the virtual machine" in " ".join(refused.stderr.split())
@@ -267,7 +271,9 @@ def test_two_boxes_take_blocks_in_turns(
     with bed.running(cache_root(), place, name="second", beside=box) as second:
         monkeypatch.setenv("PATH", str(second.ssh_folder), prepend=":")
         hosts, counters = 'hosts = ["box", "second"]', '["page-faults"]'
-        boots, _, _ = run(box, tmp_path, {}, host=hosts, counters=counters)
+        # Of the box's own kernel twice, so that no emulated CPU has an initramfs to make.
+        newer = f'image = "deb:{box.disk.folder}/own.deb"\ncmdline = "quiet"'
+        boots, _, _ = run(box, tmp_path, {}, host=hosts, counters=counters, newer=newer)
         assert set(ends(boots).values()) == {"ok"}
         for sample in (sample for boot in boots for sample in boot.samples):
             assert sample.extra["counted-page-faults-user"], "perl has none of its pages"
