@@ -40,6 +40,7 @@ def run_of(
     arg: str = "512",
     seconds: float = 0.5,
     boots: int = 8,
+    interleave: str = "boots",
 ) -> Run:
     """A run of one kernel; ``speed`` is the true score of every case."""
     noise = random.Random(f"{kernel}{at}")
@@ -58,6 +59,7 @@ def run_of(
         created=f"2026-11-{at:02d}T00:00:00.000000+00:00",
         experiment="host",
         baseline="running",
+        interleave=interleave,
         host=HOST | (host or {}),
         images={"running": kernel * 8},
         cases=tuple(
@@ -202,6 +204,14 @@ def test_common_cases_are_compared_and_the_rest_named(tmp_path: Path) -> None:
     third = run_of(tmp_path, "3", 1000, at=3, cases=("other",))
     with pytest.raises(UsageError, match="no case in common"):
         compare([first, third], common=True)
+
+
+def test_turns_against_whole_boots_are_flagged(tmp_path: Path) -> None:
+    assert (
+        "by whole boots" in kinds(compare(one_each(tmp_path / "a", interleave="turns")))["settings"]
+    )
+    both = [run_of(tmp_path / "b", str(at), 1000, at=at, interleave="turns") for at in (1, 2)]
+    assert "settings" not in kinds(compare(both))
 
 
 def test_one_run_or_the_same_twice_is_refused(tmp_path: Path) -> None:
