@@ -47,6 +47,8 @@ class Simulated(Watcher):
 
     levels: Sequence[float]
     """Of each commit in the first case, as log scores."""
+    second: Sequence[float]
+    """The same in the second case; empty: nothing changes there."""
     draw: Draw
     random: np.random.Generator
     confirmations: int = 0
@@ -75,10 +77,13 @@ class Simulated(Watcher):
         order = self.random.permuted(np.tile(np.arange(len(commits)), (blocks, 1)), axis=1)
         boots = np.take_along_axis(boots, order[:, :, None], axis=1)
         for at, (variant, commit) in enumerate(commits.items()):
-            boots[:, at, 0] += self.levels[int(commit)]
             for place, case in enumerate(CASES):
-                self._logs[variant, case] = boots[:, at, place]
+                self._logs[variant, case] = boots[:, at, place] + self._level(case, commit)
         return Run(Path(f"run{name}")), self.judged(REFERENCE, TIP)
+
+    def _level(self, case: str, commit: str) -> float:
+        levels = dict(zip(CASES, (self.levels, self.second), strict=False)).get(case)
+        return levels[int(commit)] if levels else 0.0
 
     def judged(self, against: str, variant: str) -> Verdict:
         logs = [self._logs[variant, case] - self._logs[against, case] for case in CASES]
@@ -103,10 +108,7 @@ class Simulated(Watcher):
     def searched(self, _place: Path, state: State) -> State:
         """The search, with normal errors of the precision that it measures to."""
         points = state.range.points
-        levels = [
-            self.levels[int(point.commit)] if state.question.case == CASES[0] else 0.0
-            for point in points
-        ]
+        levels = [self._level(state.question.case, point.commit) for point in points]
         least = state.question.min_effect or 0.001
 
         def difference(high: int, low: int) -> Difference:
@@ -133,7 +135,12 @@ class Simulated(Watcher):
 
 
 def watcher(
-    levels: Sequence[float], draw: Draw, seed: int, folder: Path, equivalent: float = 0.01
+    levels: Sequence[float],
+    draw: Draw,
+    seed: int,
+    folder: Path,
+    equivalent: float = 0.01,
+    second: Sequence[float] = (),
 ) -> Simulated:
     """Before its first visit."""
     measure = Measure(max_minutes=1.0, equivalent=equivalent)
@@ -151,6 +158,7 @@ def watcher(
         date="2026-01-01T00:00:00Z",
         within=lambda _run, against, variant: own.judged(against, variant),
         levels=levels,
+        second=second,
         draw=draw,
         random=np.random.default_rng(seed),
     )

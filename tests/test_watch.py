@@ -63,6 +63,19 @@ def test_a_drift_that_no_visit_sees_alone_is_found_in_the_history(tmp_path: Path
     assert not alarm.commit, "no commit has enough of it"
 
 
+def test_a_drift_is_found_beside_alarms_of_another_case(tmp_path: Path) -> None:
+    """Each of them moves what later commits are compared with."""
+    pipe = [-0.05 * (at // 5) for at in range(40)]
+    spawn = [-0.001 * max(0, at - 5) for at in range(40)]
+    own = watcher(pipe, normal(0.01), 5, tmp_path, second=spawn)
+    for tip in range(40):
+        own.visit(str(tip))
+    alarms = {case: [own for own in own.watch.alarms if own.case == case] for case in CASES}
+    assert [alarm.commit for alarm in alarms["pipe"]] == [str(at) for at in range(5, 40, 5)]
+    assert alarms["spawn"] and not alarms["syscall"]
+    assert all(alarm.word == "slower" for alarm in alarms["spawn"])
+
+
 # Visits of a repository.
 
 FILE = """\

@@ -5,14 +5,14 @@ known rate of false alarms.
 A visit measures the branch's tip and the last known good commit in turns. A difference becomes an
 alarm when a second run has it too, and the two together are surer than the level that the earlier
 visits leave (LORD++: of all alarms at most 5 % are false, however long the branch is watched). It
-is then searched like any other range. Smaller steps and drift are looked for in the history of the
-points since the last known good commit, by its change points, and confirmed in the same way.
+is then searched like any other range. Smaller steps and drift are looked for in the history of a
+case since its own last alarm, by its change points, and confirmed in the same way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -127,7 +127,7 @@ class Watcher:
         level = max(LEAST_LEVEL, lord_level(tests, 1.0 - self.file.experiment.measure.confidence))
         point = replace(point, run=run.name, ratios=ratios, why=why, level=level)
 
-        def alarm(effect: Effect, good: str, p_value: float | None) -> Alarm:
+        def alarm(effect: Effect, good: str, p_value: float | None, first: str = "") -> Alarm:
             low, high = effect.ci or (1.0, 1.0)
             return Alarm(
                 id=_id(f"{effect.suite}/{effect.case}", tip),
@@ -136,6 +136,7 @@ class Watcher:
                 better=effect.better,
                 good=good,
                 bad=tip,
+                reference=first or reference,
                 ratio=effect.ratio or 1.0,
                 low=low,
                 high=high,
@@ -153,13 +154,12 @@ class Watcher:
             for effect in effects
             if _moved(effect) and not self._explained(effect, reference, tip)
         ]
-        if not alarms:
-            changes = self._changes(point).items()
-            alarms = [
-                replace(alarm(own[name], good, None), ratio=ratio)
-                for name, (good, ratio) in changes
-            ]
-            point = replace(point, looked=tuple(name for name, _ in changes))
+        changes = self._changes(point, {alarm.name for alarm in alarms})
+        alarms += [
+            replace(alarm(own[name], good, None, first), ratio=ratio)
+            for name, (good, first, ratio) in changes.items()
+        ]
+        point = replace(point, looked=tuple(changes))
         self.save(points=(*self.watch.points, point), alarms=(*self.watch.alarms, *alarms))
         return why
 
@@ -190,41 +190,59 @@ class Watcher:
         """What does not matter, as a log ratio."""
         return math.log1p(self.file.experiment.measure.equivalent)
 
-    def _changes(self, point: Point) -> dict[str, tuple[str, float]]:
-        """Case → (the commit before the last change of level among the points since the reference,
-        the level since), where that is as far from the reference as what matters. What was followed
-        in vain is followed again when there are twice as many points."""
-        earlier = [
-            each for each in self.watch.points if each.ratios and each.reference == point.reference
-        ] + [point]
+    def _changes(self, point: Point, moved: Set[str]) -> dict[str, tuple[str, str, float]]:
+        """Case that did not move → (the commit before the last change of level in its history, the
+        commit that the history begins at, the level since), where that is as far from the beginning
+        as what matters. What was followed in vain is followed again when there are twice as many
+        points."""
         changes = {}
-        for name in point.ratios or {}:
-            series = [each for each in earlier if each.ratios and name in each.ratios]
-            looked = [at for at, each in enumerate(series, 1) if name in each.looked]
+        for name in sorted((point.ratios or {}).keys() - moved):
+            first, series = self._history(name, point)
+            looked = [at for at, (each, _) in enumerate(series, 1) if name in each.looked]
             if looked and len(series) < 2 * looked[-1]:
                 continue
-            levels = segments([(each.ratios or {})[name] for each in series])
+            levels = segments([level for _, level in series])
             if len(levels) > 1 and abs(math.log(levels[-1].level)) >= self._equivalent:
-                good = series[levels[-1].start - 1].commit
-                good = good if self._is_in(good, point.commit) else point.reference
-                changes[name] = good, levels[-1].level
+                good = series[levels[-1].start - 1][0].commit
+                good = good if self._is_in(good, point.commit) else first
+                changes[name] = good, first, levels[-1].level
         return changes
+
+    def _history(self, name: str, point: Point) -> tuple[str, list[tuple[Point, float]]]:
+        """(a commit, the points since then with the case's levels against it). An alarm of another
+        case moves the reference: what this one had lost until then is not forgotten."""
+        own = {alarm.bad for alarm in self.watch.alarms if alarm.name == name}
+        series: list[tuple[Point, float]] = []
+        references: dict[str, float] = {}
+        for each in (*self.watch.points, point):
+            if name not in (each.ratios or {}):
+                continue
+            reference = each.reference
+            if reference not in references:
+                before = [level for earlier, level in series if earlier.commit == reference]
+                if not before or reference in own:
+                    series, references = [], {}
+                references[reference] = before[-1] if series else 1.0
+            series.append((each, references[reference] * (each.ratios or {})[name]))
+        return next(iter(references)), series
 
     # What is followed up, and gone on with after an interruption.
 
     def _follow(self) -> None:
-        if fresh := [alarm for alarm in self.watch.alarms if alarm.state == "new"]:
-            self._confirm(fresh)
+        while fresh := [alarm for alarm in self.watch.alarms if alarm.state == "new"]:
+            self._confirm([each for each in fresh if each.reference == fresh[0].reference])
         for alarm in [each for each in self.watch.alarms if each.state == "confirmed"]:
             self._search(alarm)
 
     def _confirm(self, fresh: Sequence[Alarm]) -> None:
-        """A run of its own: those that it has too, and surely enough, are confirmed."""
+        """A run of its own against their reference: those that it has too, and surely enough, are
+        confirmed."""
         point = self.watch.points[-1]
+        reference = fresh[0].reference or point.reference
         rest = [alarm for alarm in self.watch.alarms if alarm not in fresh]
         self.tell(f"{', '.join(alarm.name for alarm in fresh)}: measured once more")
-        commits = {REFERENCE: point.reference, TIP: point.commit}
-        if (good := fresh[0].good) != point.reference:
+        commits = {REFERENCE: reference, TIP: point.commit}
+        if (good := fresh[0].good) != reference:
             commits[BEFORE] = good
         finest = min(self.file.experiment.measure.precision, *(abs(own.log) / 4 for own in fresh))
         try:
@@ -232,6 +250,7 @@ class Watcher:
             if why := verdict.failed.get(REFERENCE) or verdict.failed.get(TIP):
                 raise BuildError(f"{run.name}: not confirmed, for lack of a figure: {why}")
         except (BuildError, UsageError):  # no later tip waits until this one can be confirmed
+            rest = [alarm for alarm in rest if alarm.state != "new"]
             self.save(alarms=tuple(rest), points=self.watch.points[:-1])
             raise
         confirmed = []
@@ -249,13 +268,13 @@ class Watcher:
             if BEFORE in commits:
                 since = self.within(run, BEFORE, TIP).effect_of(key)
                 if alarm.good != good or since is None or not _moved(since):
-                    alarm = replace(alarm, good=point.reference)
+                    alarm = replace(alarm, good=reference)
             low, high = effect.ci
             alarm = replace(alarm, ratio=effect.ratio, low=low, high=high, state="confirmed")
             confirmed.append(replace(alarm, runs=(*alarm.runs, run.name)))
         for name in [own.name for own in fresh if own.id not in {each.id for each in confirmed}]:
             self.tell(f"{name}: not confirmed")
-        point = replace(point, discovery=bool(confirmed))
+        point = replace(point, discovery=point.discovery or bool(confirmed))
         self.save(alarms=(*rest, *confirmed), points=(*self.watch.points[:-1], point))
 
     def _search(self, alarm: Alarm) -> None:

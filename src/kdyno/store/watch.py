@@ -38,7 +38,7 @@ class Alarm:
     ratio: float
     low: float
     high: float
-    """tip ÷ reference, and its interval."""
+    """tip ÷ ``reference``, and its interval."""
     state: State = "new"
     runs: tuple[str, ...] = ()
     p_value: float | None = None
@@ -56,6 +56,8 @@ class Alarm:
     undoes: str = ""
     """The alarm that this one puts an end to."""
     told: bool = False
+    reference: str = ""
+    """Empty in alarms of earlier versions: the point's."""
 
     @property
     def name(self) -> str:
