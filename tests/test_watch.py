@@ -63,6 +63,7 @@ def test_a_drift_that_no_visit_sees_alone_is_found_in_the_history(tmp_path: Path
     assert not alarm.commit, "no commit has enough of it"
 
 
+@pytest.mark.slow
 def test_a_drift_is_found_beside_alarms_of_another_case(tmp_path: Path) -> None:
     """Each of them moves what later commits are compared with."""
     pipe = [-0.05 * (at // 5) for at in range(40)]
