@@ -207,9 +207,8 @@ def test_common_cases_are_compared_and_the_rest_named(tmp_path: Path) -> None:
 
 
 def test_turns_against_whole_boots_are_flagged(tmp_path: Path) -> None:
-    assert (
-        "by whole boots" in kinds(compare(one_each(tmp_path / "a", interleave="turns")))["settings"]
-    )
+    mixed = compare(one_each(tmp_path / "a", interleave="turns"))
+    assert "by whole boots" in kinds(mixed)["settings"]
     both = [run_of(tmp_path / "b", str(at), 1000, at=at, interleave="turns") for at in (1, 2)]
     assert "settings" not in kinds(compare(both))
 

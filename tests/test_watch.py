@@ -71,7 +71,7 @@ def test_a_drift_is_found_beside_alarms_of_another_case(tmp_path: Path) -> None:
     own = watcher(pipe, normal(0.01), 5, tmp_path, second=spawn)
     for tip in range(40):
         own.visit(str(tip))
-    alarms = {case: [own for own in own.watch.alarms if own.case == case] for case in CASES}
+    alarms = {case: [alarm for alarm in own.watch.alarms if alarm.case == case] for case in CASES}
     assert [alarm.commit for alarm in alarms["pipe"]] == [str(at) for at in range(5, 40, 5)]
     assert alarms["spawn"] and not alarms["syscall"]
     assert all(alarm.word == "slower" for alarm in alarms["spawn"])

@@ -127,7 +127,7 @@ class Watcher:
         level = max(LEAST_LEVEL, lord_level(tests, 1.0 - self.file.experiment.measure.confidence))
         point = replace(point, run=run.name, ratios=ratios, why=why, level=level)
 
-        def alarm(effect: Effect, good: str, p_value: float | None, first: str = "") -> Alarm:
+        def alarm(effect: Effect, against: str, good: str, p_value: float | None) -> Alarm:
             low, high = effect.ci or (1.0, 1.0)
             return Alarm(
                 id=_id(f"{effect.suite}/{effect.case}", tip),
@@ -136,7 +136,7 @@ class Watcher:
                 better=effect.better,
                 good=good,
                 bad=tip,
-                reference=first or reference,
+                reference=against,
                 ratio=effect.ratio or 1.0,
                 low=low,
                 high=high,
@@ -150,14 +150,14 @@ class Watcher:
         ]
         good = compared[-1] if compared and self._is_in(compared[-1], tip) else reference
         alarms = [
-            alarm(effect, good, 0.0 if effect.exact else effect.p_value)
+            alarm(effect, reference, good, 0.0 if effect.exact else effect.p_value)
             for effect in effects
             if _moved(effect) and not self._explained(effect, reference, tip)
         ]
         changes = self._changes(point, {alarm.name for alarm in alarms})
         alarms += [
-            replace(alarm(own[name], good, None, first), ratio=ratio)
-            for name, (good, first, ratio) in changes.items()
+            replace(alarm(own[name], first, good, None), ratio=ratio)
+            for name, (first, good, ratio) in changes.items()
         ]
         point = replace(point, looked=tuple(changes))
         self.save(points=(*self.watch.points, point), alarms=(*self.watch.alarms, *alarms))
@@ -191,10 +191,9 @@ class Watcher:
         return math.log1p(self.file.experiment.measure.equivalent)
 
     def _changes(self, point: Point, moved: Set[str]) -> dict[str, tuple[str, str, float]]:
-        """Case that did not move → (the commit before the last change of level in its history, the
-        commit that the history begins at, the level since), where that is as far from the beginning
-        as what matters. What was followed in vain is followed again when there are twice as many
-        points."""
+        """Case that did not move → (the commit that its history begins at, the one before the last
+        change of level, the level since), where that is as far from the beginning as what matters.
+        What was followed in vain is followed again when there are twice as many points."""
         changes = {}
         for name in sorted((point.ratios or {}).keys() - moved):
             first, series = self._history(name, point)
@@ -205,7 +204,7 @@ class Watcher:
             if len(levels) > 1 and abs(math.log(levels[-1].level)) >= self._equivalent:
                 good = series[levels[-1].start - 1][0].commit
                 good = good if self._is_in(good, point.commit) else first
-                changes[name] = good, first, levels[-1].level
+                changes[name] = first, good, levels[-1].level
         return changes
 
     def _history(self, name: str, point: Point) -> tuple[str, list[tuple[Point, float]]]:
@@ -215,7 +214,7 @@ class Watcher:
         series: list[tuple[Point, float]] = []
         references: dict[str, float] = {}
         for each in (*self.watch.points, point):
-            if name not in (each.ratios or {}):
+            if (ratio := (each.ratios or {}).get(name)) is None:
                 continue
             reference = each.reference
             if reference not in references:
@@ -223,7 +222,7 @@ class Watcher:
                 if not before or reference in own:
                     series, references = [], {}
                 references[reference] = before[-1] if series else 1.0
-            series.append((each, references[reference] * (each.ratios or {})[name]))
+            series.append((each, references[reference] * ratio))
         return next(iter(references)), series
 
     # What is followed up, and gone on with after an interruption.
