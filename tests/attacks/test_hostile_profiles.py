@@ -38,7 +38,6 @@ from kdyno.store.counts import CaseCounts, Counted, from_json, to_json as counts
 from kdyno.store.run import write_run
 
 EVIL = "\x1b]0;owned\x07\x1b[2Jx<script>alert(1)</script>\"'&;=cmd|' /C calc'!A0\u202egpj"
-ONE_LINE = EVIL.replace(" ", "_")
 NAMES = (
     EVIL,
     "a" * 5000,

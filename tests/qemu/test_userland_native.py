@@ -19,7 +19,6 @@ pytestmark = [
     *(pytest.mark.qemu, pytest.mark.uml, pytest.mark.slow),
     pytest.mark.needs("qemu-system-x86_64", "mmdebstrap", "gcc"),
 ]
-SCRIPT = "od -An -tx1 -N5 /bin/sh; cat /etc/debian_version; dpkg --print-architecture"
 
 
 def test_its_programs_run_and_this_machines_do_not() -> None:
