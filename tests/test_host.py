@@ -272,7 +272,13 @@ def test_a_run_on_the_host_tells_values_and_claims_nothing(
     assert "governor" in manifest.host and manifest.host["host_kernel"] == os.uname().release
     image = (run.path / "images" / "running.json").read_text()
     assert '"release"' in image and '"cmdline"' in image and '"config_from"' in image
-    # It is not resumed under another kernel.
+    # It is not resumed with other work, nor under another kernel.
+    with write_run(run.path) as writer:
+        one, *others = manifest.cases
+        other_cases = (one.model_copy(update={"work": "0" * 16}), *others)
+        writer.save_manifest(manifest.model_copy(update={"cases": other_cases}))
+    with pytest.raises(UsageError, match=f"{one.suite}/{one.case} is not what it was"):
+        resume(run.path, experiment(), load(), options)
     other = running() | {"digest": "0" * 32, "release": "6.0-other"}
     monkeypatch.setattr(host, "running", lambda: other)
     with pytest.raises(UsageError, match="another kernel, or another command line"):

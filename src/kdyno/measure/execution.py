@@ -47,7 +47,14 @@ from kdyno.measure.loop import CASE_S, Loop, Past, Status, choose, whole_cases
 from kdyno.reading.checked import values_in
 from kdyno.stats.effect import FEWEST_BLOCKS
 from kdyno.store.boot import BootRecord
-from kdyno.store.manifest import CaseInfo, Criteria, MachineInfo, Manifest, VariantInfo
+from kdyno.store.manifest import (
+    CaseInfo,
+    Criteria,
+    MachineInfo,
+    Manifest,
+    VariantInfo,
+    work_digest,
+)
 from kdyno.store.run import Note, Run, RunWriter, create_run, open_run, write_run
 from kdyno.store.verdict import Flag, Verdict
 from kdyno.suites.catalogue import Catalogue
@@ -227,6 +234,14 @@ def resume(
     for name, digest in bench.digests.items():
         if manifest.images.get(name, digest) != digest:
             raise _changed(path, name)
+    began = {case.key: case for case in manifest.cases}
+    for case, job in zip(bench.cases, bench.jobs, strict=True):
+        old = began.get((case.suite, case.name))
+        if old is None or old.work not in ("", work_digest(job.bench, old.operations, job.args)):
+            raise UsageError(
+                f"{path}: {case.suite}/{case.name} is not what it was when the run began (its "
+                "command, settings or benchmark changed); start a new run"
+            )
     with session(bench, f"the run {path.name}", options), write_run(path) as writer:
         past = Past(taken=writer.run.taken_indices())
         for boot in writer.run.boots():
