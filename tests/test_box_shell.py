@@ -99,8 +99,11 @@ def test_a_reboot_is_no_kexec_of_what_is_loaded(tmp_path: Path) -> None:
 def test_a_box_has_booted_and_is_quiet_before_its_cpus_are_counted(tmp_path: Path) -> None:
     write_files(tmp_path, {"sys/devices/system/cpu/online": "0-3\n"})
     tool(tmp_path, "systemctl", f'echo "$@" >>{tmp_path}/calls')
+    words = "BOOT_IMAGE=/vmlinuz mitigation=off"
+    line = f'Unknown kernel command line parameters "{words}", will be passed to user space.'
+    tool(tmp_path, "dmesg", f"echo '[    0.03] {line}'; echo '[    0.04] x'")
     fields = fields_of(run("settle", tmp_path, "", "60", "quiet"))
-    assert fields == {"quiet_irqbalance": "stopped", "cpus": "0-3"}
+    assert fields == {"quiet_irqbalance": "stopped", "cpus": "0-3", "unknown": words}
     first, *_, active, stop = (tmp_path / "calls").read_text().splitlines()
     assert first == "is-system-running --wait"
     assert (active, stop) == ("is-active --quiet irqbalance", "stop irqbalance")

@@ -271,9 +271,11 @@ def test_two_boxes_take_blocks_in_turns(
     with bed.running(cache_root(), place, name="second", beside=box) as second:
         monkeypatch.setenv("PATH", str(second.ssh_folder), prepend=":")
         hosts, counters = 'hosts = ["box", "second"]', '["page-faults"]'
-        newer = f'image = "deb:{box.disk.folder}/own.deb"\ncmdline = "quiet"'
+        newer = f'image = "deb:{box.disk.folder}/own.deb"\ncmdline = "quiet mitigation=off"'
         boots, _, _ = run(box, tmp_path, {}, host=hosts, counters=counters, newer=newer)
         assert set(ends(boots).values()) == {"ok"}
+        words = {boot.variant: [flag.text for flag in boot.host.flags] for boot in boots}
+        assert words == {"own": [], "newer": ["cmdline: mitigation=off"]}
         for sample in (sample for boot in boots for sample in boot.samples):
             assert sample.extra["counted-page-faults-user"], "perl has none of its pages"
         (one,) = list_runs(tmp_path / "runs")

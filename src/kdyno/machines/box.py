@@ -94,7 +94,7 @@ _RENEWED_S = 3600.0
 """How long a box stays this run's without a word of it, whatever is waited for or copied."""
 _TAKEN = 3
 """Status of what is requested of a box that another kdyno has by now."""
-_SETTLED = re.compile(r"cpus|quiet_(?:smt|governor|turbo|boost|timers|irqbalance)")
+_SETTLED = re.compile(r"cpus|unknown|quiet_(?:smt|governor|turbo|boost|timers|irqbalance)")
 """What box.sh says when a box is ready."""
 _HEAD = re.compile(r"^\w+#\d+ Part\d+$", re.M)
 _LOAD_AVERAGE = re.compile(r"(\d{1,6}\.\d\d) \S+ \S+ (\d{1,9})/")
@@ -134,6 +134,8 @@ class BoxJob(Boot):
     after: Callable[[Diagnosis, bool], Diagnosis]
     """What became of the box, of a job without an end: (cause, whether ssh was cut off)."""
     settings: facts.Facts
+    not_known: str = ""
+    """What the kernel's log says of its command line's words."""
     failed: Diagnosis | None = None
     """Why the kernel under test did not even come up."""
 
@@ -165,6 +167,9 @@ class BoxJob(Boot):
 
     def warnings(self, console: str) -> list[str]:
         return []
+
+    def unknown(self, console: str) -> list[str]:
+        return self.not_known.split()
 
     def failure(self, console: str, ended: Ended, transcript: Transcript) -> Diagnosis | None:
         if self.failed:
@@ -367,15 +372,17 @@ class Box(Built):
         if failed is None:
             settings["boot"] = "firmware" if self._fresh else "kexec"
             settings["before_kexec_s"] = round(self._ordered_s - began_s, 2)
+        words = setup.variants[plan.variant].words
         request = BoxJob(
             # Its disk is a folder there: no image is made here.
-            **vars(plan) | {"job": replace(plan.job, sysctl=()), "disk_bytes": 0},
+            **vars(plan) | {"job": replace(plan.job, sysctl=()), "disk_bytes": 0, "cmdline": words},
             program=guest_program(setup.cache, 64),
             placement=setup.placement,
             limit_s=setup.timeout_s,
             remote=self._remote,
             script=self._job_script(plan, cpus),
             after=partial(self._aftermath, booted),
+            not_known=str(settings.pop("unknown", "")),
             settings=settings,
             booting_s=time.monotonic() - began_s,
             failed=failed,

@@ -307,6 +307,8 @@ settle() {
             printf 'quiet_irqbalance\tstopped\n'
     fi
     printf 'cpus\t%s\n' "$(cat /sys/devices/system/cpu/online)"
+    printf 'unknown\t%s\n' "$(dmesg | sed -n 's/.*Unknown kernel command line parameters "//p' |
+        sed 's/", will be passed.*//')"
 }
 
 # Interrupts to the CPUs $1; how many.

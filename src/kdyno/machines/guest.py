@@ -283,6 +283,10 @@ class Boot(Plan, ABC):
         lines = (line.strip()[:200] for line in _WARNING.findall(console))
         return list(dict.fromkeys(lines))[:_MOST_WARNINGS]
 
+    def unknown(self, console: str) -> list[str]:
+        """Words of the command line that the kernel did not know, among others."""
+        return _UNKNOWN.findall(console)
+
     def observed(self, transcript: Transcript) -> Transcript:
         """The transcript, with what the machine saw of the guest."""
         return transcript
@@ -402,7 +406,7 @@ def _conclude(
     )
     flags = [BootFlag(kind="kernel-warning", text=line) for line in boot.warnings(text)]
     own = boot.cmdline.split()
-    unknown = [word for word in _UNKNOWN.findall(text) if word in own]
+    unknown = [word for word in boot.unknown(text) if word in own]
     flags += [BootFlag(kind="no-effect", text=f"cmdline: {word[:200]}") for word in unknown]
     flags += [BootFlag(kind="guest-channel", text=line) for line in transcript.anomaly_texts]
     if boot.scatter and hello is not None and not hello.scattered:
