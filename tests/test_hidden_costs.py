@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,39 @@ def test_boots_far_from_the_others_are_not_equivalent(tmp_path: Path) -> None:
     assert flag.case == second.case and "in the mean of its boots −3." in flag.text.replace(
         "-", "−"
     )
+
+
+def test_neither_is_a_group_of_such_cases_or_a_row_of_factors(tmp_path: Path) -> None:
+    rng, members = np.random.default_rng(1), ("thread.computation", "thread.lock_contention")
+    levels = {
+        "".join(own): dict(zip("ab", own, strict=True)) for own in product(("0", "1"), repeat=2)
+    }
+    boots = Boots()
+    for block, (name, own) in product(range(48), levels.items()):
+        slow = 0.85 if own["b"] == "1" and block % 8 == 3 + 2 * int(own["a"]) else 1.0
+        scores = slow * 100 * np.exp(rng.normal(0, 0.002, 2))
+        samples = [
+            Sample(suite="xbench", case=member, score=float(score))
+            for member, score in zip(members, scores, strict=True)
+        ]
+        boots.append((block, name, samples))
+    about = {"suite": "xbench", "unit": "x/s", "better": "higher"}
+    run = record(
+        *(tmp_path, boots),
+        cases=tuple({**about, "case": member} for member in members),
+        baseline="00",
+        images=dict.fromkeys(levels, "0" * 32),
+        variants={name: VariantInfo(levels=own) for name, own in levels.items()},
+        asked=Criteria(),
+    )
+    verdict = verdict_of(run, run.manifest(), "max_boots")
+    words = {effect.variant: effect.verdict for effect in verdict.effects}
+    assert words == {"01": "inconclusive", "10": "equivalent", "11": "inconclusive"}
+    (group,) = [each for each in verdict.groups if each.variant == "01"]
+    assert (group.group, group.verdict) == ("thread", "inconclusive")
+    assert verdict.factors is not None
+    rows = {(row.factor, row.kind): row.verdict for row in verdict.factors.effects}
+    assert rows["b", "conditional"] == "inconclusive" and rows["a", "main"] != "slower"
 
 
 @pytest.mark.parametrize("blocks", [6, 7, 8, 10])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from toy_kernel import OBJECTS, Toy, says, variant
 from kdyno.errors import BuildError, UsageError
 from kdyno.experiment import loader
 from kdyno.experiment.loader import Overrides, apply
-from kdyno.judge import flags
+from kdyno.judge import flags, judging
 from kdyno.judge.judging import judged_all, look, verdict_of
 from kdyno.judge.pairs import Judged, Pair
 from kdyno.kernels import image as trunks, leavings
@@ -239,6 +240,17 @@ def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
     )
     slow = judged(pair_of(values - 0.05, 8))
     assert [layout.kind for layout in flags.layouts(slow)] == ["layouts"]
+
+
+def test_boots_that_fail_are_a_share_of_boots_and_not_of_links() -> None:
+    values = np.random.default_rng(2).normal(0.0, 0.001, 45)
+    for links in (0, 8):
+        for lost, word in ((3, "equivalent"), (9, "failed")):
+            pair = pair_of(values, links)
+            pair.data.failures["mine"] = Counter({"panic": lost})
+            (row,) = judged(pair)
+            effect = judging._effect(row, MANIFEST, None, None)
+            assert effect.verdict == word, (links, lost)
 
 
 @pytest.mark.slow

@@ -224,6 +224,15 @@ def test_the_median_rate_or_time_is_told_apart_from_what_a_program_printed() -> 
             gathering.add(BootRecord(job=job, host=BootHost(status="ok"), samples=(sample,)))
         sums_of = Pair(gathering, manifest, case, "mine").log_sums
         assert sums_of == pytest.approx(sums, nan_ok=True)
+    # A time of a second an operation is a rate of one a second, and no rate.
+    seconds = case.model_copy(update={"better": "lower", "scale": 1.0})
+    gathering = Samples()
+    for variant, ns in (("stock", 1e9), ("mine", 1.012e9)):
+        slow = Sample(suite=case.suite, case=case.case, score=ns / 1e9, reps=((1.0, ns),) * 3)
+        job = BootJob(index=0, block=0, variant=variant)
+        gathering.add(BootRecord(job=job, host=BootHost(status="ok"), samples=(slow,)))
+    longer = Pair(gathering, manifest, seconds, "mine")
+    assert longer.log_sums == pytest.approx([math.log(1.012)]) == longer.log_ratios
 
 
 def test_a_run_ends_when_sums_are_as_narrow_as_what_matters() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kdyno.stats.effect import Floats, log_differences, paired_effect
+from kdyno.stats.family import Family
 from kdyno.stats.verdict import Claim, judge, noise_floor, predict_blocks, word_of
 
 DATA = Path(__file__).parent / "data"
@@ -110,6 +111,29 @@ def test_fifty_effects_in_eleven_blocks_are_decided() -> None:
     sure = [value for value in judged.values() if abs((value.effect.ratio or 1.0) - 0.873) < 0.002]
     assert sure and all(each.ci is not None and each.ci[1] < 0.88 for each in sure)
     assert sum(value.word == "inconclusive" for value in judged.values()) < 25
+
+
+def test_an_effect_of_few_blocks_is_tested_alike_beside_one_of_many() -> None:
+    few = [0.05] * 5 + [0.0] * 3
+    for blocks in (16, 17, 24):
+        rows = np.full((2, blocks), np.nan)
+        rows[0, : len(few)] = few
+        rows[1] = np.random.default_rng(1).normal(0.0, 0.01, blocks)
+        first, _ = judge([Claim(row, "higher") for row in rows])
+        assert first.word == "inconclusive" and first.effect.ci is not None
+        assert first.effect.ci[0] <= 1.0 and (first.effect.p_value or 0.0) > 0.05
+
+
+def test_equivalence_does_not_depend_on_the_direction() -> None:
+    """Of effects that go together, as those that share a baseline do."""
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        shared = rng.normal(0.0, 0.01, 12)
+        rows = rng.normal(0.0, 0.006, (2, 1)) + shared + rng.normal(0.0, 0.003, (2, 12))
+        first, second = (Family(values).equivalent(0.01, 0.05).tolist() for values in (rows, -rows))
+        assert first == second
+        ends = Family(np.stack([rows[0], -rows[1]])).equivalent(0.01, 0.05).tolist()
+        assert ends == Family(np.stack([-rows[0], rows[1]])).equivalent(0.01, 0.05).tolist()
 
 
 @pytest.mark.slow

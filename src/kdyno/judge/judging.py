@@ -346,6 +346,18 @@ def judged_all(
         manifest.asked.equivalent,
         alpha,
     )
+    # A robust mean does not see what one boot in ten does; the plain one beside it does.
+    uneven = {
+        at
+        for at, (word, _) in enumerate(words)
+        if word.small
+        and not word.effect.exact
+        and flags.is_beyond(word.effect.mean_ratio, word.effect.mean_ci, manifest.asked.equivalent)
+    }
+    words = [
+        (replace(word, word="inconclusive", equivalent_too=False) if at in uneven else word, summed)
+        for at, (word, summed) in enumerate(words)
+    ]
     if pairs and pairs[0].data.links:  # links would settle it, and there are no more
         words = [(replace(word, predicted_blocks=None), summed) for word, summed in words]
     quantiles: dict[Key, list[Quantile]] = {}
@@ -355,12 +367,13 @@ def judged_all(
     p_values = [word.effect.p_value for word, _ in of_pairs]
     least = iter(adjusted([p_value for p_value in p_values if p_value is not None]))
     rows = []
-    for pair, (word, summed) in zip(pairs, of_pairs, strict=True):
+    for at, (pair, (word, summed)) in enumerate(zip(pairs, of_pairs, strict=True)):
         p_value = None
         if word.effect.p_value is not None:
             p_value = min(1.0, next(least) / stopping.SHARE_FOR_VERDICTS)
             if summed and summed.decides and (summed.tail or word.word == "inconclusive"):
                 p_value = alpha if summed.p_value is None else summed.p_value
+            p_value = max(p_value, alpha) if at in uneven else p_value
         rows.append(Judged(pair, word, p_value, summed, tuple(quantiles.get(pair.key, ()))))
     return rows, words[len(pairs) :]
 
@@ -376,19 +389,15 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
                 why = _usual(pair.data.failures.get(name))
             if why and reason is None:
                 reason = f"{name}: {why}"
-    data, p_value = pair.data, row.p_value
+    data = pair.data
     lost = [
         sum((data.missing.get(key, Counter()) + data.failures.get(key[2], Counter())).values())
         for key in pair.keys
     ]
-    if raw.n and lost[1] - lost[0] > max(_FEW_LOST, _LOST * (raw.n + lost[1])):
+    blocks = np.count_nonzero(np.isfinite(pair.block_log_ratios))  # of links there are fewer
+    if raw.n and lost[1] - lost[0] > max(_FEW_LOST, _LOST * (blocks + lost[1])):
         why = _usual(data.missing.get(pair.key)) or _usual(data.failures.get(variant))
         reason = f"{variant}: no score in {lost[1]} boots: {why}"
-    # A robust mean does not see what one boot in ten does; the plain one beside it does.
-    beyond = flags.is_beyond(raw.mean_ratio, raw.mean_ci, manifest.asked.equivalent)
-    if row.judgement.small and beyond and not raw.exact:
-        figures |= {"verdict": "inconclusive", "equivalent_too": False}
-        p_value = None if p_value is None else max(p_value, 1.0 - manifest.asked.confidence)
     if reason or variant in manifest.failed:
         figures["verdict"] = "failed"
     before, after = (pair.data.apart.get(key, {}) for key in pair.keys)
@@ -406,7 +415,7 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         noise_floor=floor,
         inside_noise_floor=row.judgement.inside_noise_floor
         and variant != pair.manifest.asked.copy_of_baseline,
-        p_value=p_value,
+        p_value=row.p_value,
         control=case.control,
         exact=raw.exact,
         parts_ratio=pair.counts_ratio(whole=True),

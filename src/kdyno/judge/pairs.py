@@ -199,33 +199,30 @@ class Pair:
         own = np.full(self.data.blocks, np.nan)
         if self.manifest.counted:
             return own
+        sign = _SIGNS[self.case.better]
         groups = self.data.summed.setdefault((*self.keys[0], self.variant), {})
         for block, logs in self._all_time(groups):
             before, after = map(log_mean_speed, logs)
-            groups[block] = _SIGNS[self.case.better] * (after - before)
+            groups[block] = sign * (after - before)
         totals = [self.data.totals.get(key, {}) for key in self.keys]
         for block in totals[0].keys() & totals[1].keys():
-            signs = {
-                self._sign_of(self.data.scores[key][block], of[block][0])
+            if all(
+                self._is_of_repetitions(self.data.scores[key][block], of[block][0])
                 for key, of in zip(self.keys, totals, strict=True)
-            }
-            if signs in ({1.0}, {-1.0}):
-                own[block] = signs.pop() * (totals[1][block][1] - totals[0][block][1])
+            ):
+                own[block] = sign * (totals[1][block][1] - totals[0][block][1])
         for block, ratio in groups.items():
             own[block] = ratio
         # Only blocks that the typical turn has too: the two are compared.
         own[np.isnan(self.block_log_ratios)] = np.nan
         return own
 
-    def _sign_of(self, score: float, middle: float) -> float:
-        """1 where the score is the median rate of the repetitions, −1 where it is their median
-        time; 0 where it is neither, because a program printed it. ``middle``: log operations per
+    def _is_of_repetitions(self, score: float, middle: float) -> bool:
+        """Whether the score is what ``score_of`` makes of them, and no program's own figure: the
+        median rate where higher is better, else the median time. ``middle``: log operations per
         nanosecond."""
-        for sign in (1.0, -1.0):
-            expected = math.log(self.case.scale) + sign * (middle + math.log(1e9))
-            if abs(math.log(score) - expected) < _SAME_MEDIAN:
-                return sign
-        return 0.0
+        speed = _SIGNS[self.case.better] * (middle + math.log(1e9))
+        return abs(math.log(score / self.case.scale) - speed) < _SAME_MEDIAN
 
     def slow_turns(self) -> float | None:
         """Share of the variant's turns that are far slower than its typical one, beyond the

@@ -225,19 +225,30 @@ class Family:
         if sided == 2:
             own, observed = np.abs(own), np.abs(observed)
         else:
-            own, observed = np.concatenate([own, -own], axis=-1), sided * observed
+            # The patterns in the order in which ``equivalent`` has those of the others.
+            own, observed = np.concatenate([-sided * own, sided * own], axis=-1), sided * observed
         reached = np.maximum(own, others) >= (observed * (1 - _SLACK) - _SLACK)[..., None]
         return np.asarray((reached.sum(axis=-1) + 1) / (own.shape[-1] + (1 if sided == 2 else 2)))
 
     def _inside(self, others: NDArray[np.float32], alpha: float) -> Callable[[Floats], Flags]:
         """Which centres are not refused."""
-        if self.x.shape[-1] <= EXACT_UP_TO:
-            return lambda centre: np.asarray(self._p(centre, others, 2) > alpha * (1 + 1e-9))
+        few = self.n <= EXACT_UP_TO  # an effect's own blocks, whatever the others have
+
+        def exact(centre: Floats) -> Flags:
+            return np.asarray(self._p(centre, others, 2) > alpha * (1 + 1e-9))
+
+        if few.all():
+            return exact
         chance = np.maximum(np.abs(self._centred), others)
         most = chance.shape[-1]
         rank = most - int(alpha * (most + 1) * (1 + 1e-9))
         limit = np.partition(chance, rank, axis=-1)[..., rank]
-        return lambda centre: np.asarray(np.abs(self._unit(centre)[1]) <= limit)
+
+        def inside(centre: Floats) -> Flags:
+            within = np.abs(self._unit(centre)[1]) <= limit
+            return np.asarray(np.where(few, exact(centre), within) if few.any() else within)
+
+        return inside
 
     def _end(self, inside: Callable[[Floats], Flags], way: float) -> Floats:
         """The nearest centre that is refused, up or down from the estimate."""

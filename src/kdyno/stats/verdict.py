@@ -23,7 +23,7 @@ from .stopping import SHARE_FOR_VERDICTS
 Better = Literal["higher", "lower"]
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
 
-RULE = "huber-signflip-maxt/6"
+RULE = "huber-signflip-maxt/7"
 """Name of this rule, kept with every verdict. The number grows when a verdict could come out
 otherwise from the same samples."""
 SHARE_FOR_TAILS = 0.1
