@@ -226,3 +226,12 @@ def test_a_cell_has_the_figure_that_its_verdict_rests_on() -> None:
         ("−5.00 %", "slower"),
         ("+5.00 %", "faster"),
     ]
+    # Two suites have a case of one name.
+    other = effect("pipe", "slower", 0.9).model_copy(update={"suite": "stress-ng"})
+    grid = table([("v7.2", "a run", verdict(*judged.effects, other))])
+    cells = {column.head: column.of(grid.items[0]).text for column in grid.columns[1:4]}
+    assert cells == {
+        "mine unixbench/pipe": "−5.00 %",
+        "mine syscall": "+5.00 %",
+        "mine stress-ng/pipe": "−10.0 %",
+    }

@@ -127,17 +127,21 @@ def _changed(options: Options, request: Request, ref: str, run: str) -> str | No
 
 def table(rows: Sequence[Row]) -> Grid:
     effects = [effect for _, _, verdict in rows if verdict for effect in verdict.effects]
-    keys = dict.fromkeys((effect.variant, effect.case) for effect in effects)
+    keys = {effect.key: f"{effect.variant} {effect.case}" for effect in effects}
+    heads = list(keys.values())  # two suites may have a case of one name
+    for key, head in keys.items():
+        if heads.count(head) > 1:
+            keys[key] = f"{key[2]} {key[0]}/{key[1]}"
 
-    def cell(row: Row, key: tuple[str, str]) -> Cell:
+    def cell(row: Row, key: tuple[str, str, str]) -> Cell:
         for effect in row[2].effects if row[2] else ():
-            if (effect.variant, effect.case) == key and (ratio := deciding(effect).ratio):
+            if effect.key == key and (ratio := deciding(effect).ratio):
                 return Cell(figures.effect(ratio), ratio, tone=effect.verdict)
         return Cell()
 
     columns = [
         Column("commit", lambda row: row[0], "name"),
-        *(Column(" ".join(key), partial(cell, key=key), "effect") for key in keys),
+        *(Column(head, partial(cell, key=key), "effect") for key, head in keys.items()),
         Column("run", lambda row: row[1], worth=1),
     ]
     return Grid(columns, rows, "commits")
