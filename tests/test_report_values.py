@@ -30,6 +30,7 @@ from kdyno.report.scores import values_of
 from kdyno.report.sentence import worded
 from kdyno.store.manifest import Manifest
 from kdyno.store.verdict import CaseValue, Flag, Verdict
+from kdyno.suites.catalogue import load
 
 FIGURE = CaseValue(
     suite="sysbench", case="cpu", unit="events/s", better="higher", value=1234.5,
@@ -145,7 +146,13 @@ WHOLE = verdict(DRIFTED, answer="")
 
 def test_a_score_is_the_paired_value_or_else_the_median() -> None:
     """CSV and JSON have both: golden/recorded/tail.*"""
-    assert values_of(WHOLE)["mine"]["u", "pipe"] == pytest.approx(37.35)
+    suites = load()
+    own = {"suite": "unixbench", "unit": suites["unixbench"].case("pipe").unit}
+    here = verdict(DRIFTED.model_copy(update=own))
+    assert values_of(here, suites)["mine"]["unixbench", "pipe"] == pytest.approx(37.35)
+    # A count is no speed, whose index would be higher for a slower kernel.
+    counted = own | {"unit": "instructions/operation", "better": "lower"}
+    assert values_of(verdict(DRIFTED.model_copy(update=counted)), suites) == {"stock": {}}
     lone = DRIFTED.model_copy(update={"ratio": None})
     assert lone.paired_value is None and "38.61" in text(verdict(lone), 160)
 

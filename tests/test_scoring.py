@@ -14,9 +14,10 @@ from command_line import EXPERIMENT, Kdyno, by_sums, experiment_file, verdict
 from hypothesis import given, strategies as st
 from synthetic_run import record
 
+from kdyno.errors import UsageError
 from kdyno.report.evidence import Evidence
 from kdyno.report.page import scores_section
-from kdyno.report.scores import ScoreTable, passes, tables, text, values_of
+from kdyno.report.scores import ScoreTable, check, of_verdict, passes, text
 from kdyno.store.boot import Sample
 from kdyno.store.verdict import Effect
 from kdyno.suites.catalogue import load
@@ -41,7 +42,7 @@ def effect(suite: str, name: str, before: float, factor: float | None) -> Effect
 
 
 def tables_of(*effects: Effect) -> tuple[ScoreTable, ...]:
-    return tables(values_of(verdict(*effects)), CATALOGUE, "stock")
+    return of_verdict(verdict(*effects), CATALOGUE)
 
 
 def scores(table: ScoreTable, name: str) -> tuple[float | None, float | None]:
@@ -56,7 +57,7 @@ def test_index_of_each_case_and_of_the_suite() -> None:
     assert (stock.variant, mine.variant) == ("stock", "mine")
     assert (scores(stock, "pipe"), scores(mine, "pipe")) == ((10.0, 100.0), (20.0, 200.0))
     assert scores(mine, "index") == pytest.approx((20.0, 200.0))
-    summed = by_sums("pipe", "slower", 0.5, unit="lps", baseline_value=UNIXBENCH["pipe"])
+    summed = by_sums("pipe", "slower", 0.5, unit=PIPE.unit, baseline_value=UNIXBENCH["pipe"])
     assert scores(tables_of(summed)[1], "pipe") == pytest.approx((5.0, 50.0))
     # On the page each kernel has a row.
     html = str(scores_section(Evidence(verdict(*effects))))
@@ -98,7 +99,7 @@ def sample(loops: tuple[int, ...]) -> Sample:
 
 
 def run_of(runs: Path, suite: str = "unixbench") -> Path:
-    judged = verdict(effect("unixbench", "pipe", 12440.0, 2.0).model_copy(update={"suite": suite}))
+    judged = verdict(effect("unixbench", "pipe", 12440.0, 1.9).model_copy(update={"suite": suite}))
     boots = [
         (block, variant, [sample(loops)] if loops else "panic")
         for variant, blocks in BOOTS.items()
@@ -118,7 +119,8 @@ def test_medians_and_unixbench_s_own(kdyno: Kdyno, tmp_path: Path) -> None:
     output = kdyno("report", "last", "--scoring", "kdyno")
     assert output.status == 0
     assert row(output.out, "stock", "pipe")[-2:] == ["10.00", "100.00"]
-    assert row(output.out, "mine", "pipe")[-2:] == ["20.00", "200.00"]
+    # The effect, as in the table above it: medians of boots by themselves are 2 to 1.
+    assert row(output.out, "mine", "pipe")[-2:] == ["19.00", "190.00"]
     # Of six passes the two worst go: (12440³ × 13000)^¼ = 12577.6; of mine's three one of the
     # two lowest: √(24880 × 26000) = 25433.8.
     output = kdyno("report", "last", "--scoring", "unixbench")
@@ -149,6 +151,9 @@ def test_suites_without_an_index(kdyno: Kdyno, tmp_path: Path) -> None:
     done = kdyno("report", "last", "--scoring", "kdyno")
     assert done.status == 2 and done.out == ""
     assert "none of this run's suites has an index; unixbench, xbench have" in done.err
+    # A count has no index: 41 instructions more would be a better one.
+    with pytest.raises(UsageError, match="an index is of speeds, and this run's are instructions"):
+        check("kdyno", "instructions", ["unixbench"], CATALOGUE)
     # A run refuses before it builds.
     text = EXPERIMENT.replace('"unixbench"\ncases = ["pipe", "syscall"]', '"fio"')
     output = kdyno("run", experiment_file(tmp_path, text), "--scoring", "kdyno")
@@ -157,8 +162,12 @@ def test_suites_without_an_index(kdyno: Kdyno, tmp_path: Path) -> None:
 
 def test_a_whole_index_is_a_line_below_the_table(kdyno: Kdyno, tmp_path: Path) -> None:
     path = run_of(tmp_path / "runs")
-    about = {"suite": "unixbench", "unit": "u", "better": "higher", "ci": None, "repetitions": 5}
-    values = [{**about, "case": name, "value": 3 * base} for name, base in UNIXBENCH.items()]
+    about = {"suite": "unixbench", "better": "higher", "ci": None, "repetitions": 5}
+    units = {case.name: case.unit for case in CATALOGUE["unixbench"].cases}
+    values = [
+        {**about, "case": name, "unit": units[name], "value": 3 * base}
+        for name, base in UNIXBENCH.items()
+    ]
     assert "index" not in kdyno("report", "last").out
     judged = verdict(baseline="host", values=values)
     (path / "verdict.json").write_text(judged.to_json())

@@ -52,7 +52,8 @@ def check(
     gate.check(rules, cases, factors if len(factors) > 1 else ())
     builds = KINDS[experiment.machine.kind].builds
     gate.check_compares(rules, builds or experiment.measure.calibrate)
-    scores.check(request.scoring, {use.name for use in experiment.suites}, suites)
+    names = {use.name for use in experiment.suites}
+    scores.check(request.scoring, experiment.measure.metric, names, suites)
     if experiment.measure.profile != "none":
         _require_profile(experiment, experiment.measure.profile)
         if in_jobs:
@@ -114,12 +115,12 @@ def show_outcome(
             return
         show_verdict(verdict)
         if run is not None and scoring is not None:
-            text = scores.text(scores.tables_in(run, scoring, catalogue.load()))
+            text = scores.text(scores.tables_in(run, verdict, scoring, catalogue.load()))
             show(f"\nScores ({scores.EXPLAINED[scoring]})\n\n{text}")
-        elif run is not None:
-            own = scores.tables(scores.values_of(verdict), catalogue.load(), verdict.baseline)
-            if line := scores.summary(own):
-                show(f"\n{line}")
+        elif run is not None and (
+            line := scores.summary(scores.of_verdict(verdict, catalogue.load()))
+        ):
+            show(f"\n{line}")
 
 
 def write_verdict(
@@ -127,16 +128,16 @@ def write_verdict(
 ) -> None:
     """As JSON, with the run's scores, where it is wanted."""
     if json is not None:
-        write_json_text(with_scores(run, verdict.to_json(), scoring, "json"), json)
+        write_json_text(with_scores(run, verdict, verdict.to_json(), scoring, "json"), json)
 
 
 def with_scores(
-    run: Run | None, exported: str | bytes, scoring: str | None, format: str
+    run: Run | None, verdict: Verdict, exported: str | bytes, scoring: str | None, format: str
 ) -> str | bytes:
     """An export with the scores at its end; a verdict's JSON with one more key, ``scores``."""
     if run is None or scoring is None or isinstance(exported, bytes):
         return exported
-    tables = scores.tables_in(run, scoring, catalogue.load())
+    tables = scores.tables_in(run, verdict, scoring, catalogue.load())
     if format == "markdown":
         return f"{exported}\nScores ({scores.EXPLAINED[scoring]}):\n\n{scores.markdown(tables)}\n"
     data = values(exported) | {"scores": scores.as_json(tables, scoring)}

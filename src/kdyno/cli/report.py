@@ -87,7 +87,9 @@ def report(
             raise UsageError(f"--scoring goes with the table, {formats}, not {chosen.name}")
     subject = find_run(run, runs)
     verdict = judged(subject)
-    scores.check(scoring, {case.suite for case in subject.manifest().cases}, load_suites())
+    manifest = subject.manifest()
+    suites = {case.suite for case in manifest.cases}
+    scores.check(scoring, manifest.asked.metric, suites, load_suites())
     gate.check_verdict(rules, verdict)
     status, tested = 0, verdict
     if fail_on:
@@ -105,7 +107,7 @@ def report(
         own = tested if chosen.name == "junit" else verdict  # its failures are the gate's
         evidence = gather(subject, own) if chosen.needs_run else Evidence(own)
         evidence = replace(evidence, sections=labs.reports())
-        exported = with_scores(subject, chosen.export(evidence), scoring, chosen.name)
+        exported = with_scores(subject, verdict, chosen.export(evidence), scoring, chosen.name)
         write_export(exported, chosen.name, output)
     return status
 

@@ -205,7 +205,7 @@ def scores_section(evidence: Evidence) -> Html | None:
     """One table a suite: a row for each case, group and the whole of each kernel."""
     verdict = evidence.verdict
     try:
-        of_variants = scores.tables(scores.values_of(verdict), catalogue(), verdict.baseline)
+        of_variants = scores.of_verdict(verdict, catalogue())
     except (KdynoError, ValueError, ZeroDivisionError):
         return None  # cases of another catalogue; all that is certain stands in the verdicts
     name, *figures_of = scores.columns(verdict.baseline)

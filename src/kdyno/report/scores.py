@@ -24,7 +24,7 @@ from kdyno.suites import score
 from kdyno.suites.catalogue import Catalogue, Suite
 
 EXPLAINED: Mapping[str, str] = {
-    "kdyno": "the median of the boots, each the median of its repetitions",
+    "kdyno": "the baseline's medians of its boots, and those × the effect",
     "unixbench": "UnixBench's own: of all repetitions of all boots the worst third is dropped, "
     "and the rest is the geometric mean",
 }
@@ -90,18 +90,28 @@ def columns(baseline: str) -> list[Column]:
     ]
 
 
-def values_of(verdict: Verdict) -> dict[str, dict[tuple[str, str], float]]:
+def _units(catalogue: Catalogue) -> dict[tuple[str, str], str]:
+    """A figure in another unit than its case's, as a count of instructions, has no index."""
+    return {
+        (suite.name, case.name): case.unit for suite in catalogue.values() for case in suite.cases
+    }
+
+
+def values_of(verdict: Verdict, catalogue: Catalogue) -> dict[str, dict[tuple[str, str], float]]:
     """The baseline's medians over boots, and those × the effect; the baseline comes first."""
     values: dict[str, dict[tuple[str, str], float]] = {verdict.baseline: {}}
+    units = _units(catalogue)
     for effect in map(deciding, verdict.effects):
         key = effect.key[:2]
+        if effect.unit != units.get(key):
+            continue
         if effect.baseline_value is not None:
             values[verdict.baseline][key] = effect.baseline_value
         value = effect.value if effect.paired_value is None else effect.paired_value
         if value is not None:
             values.setdefault(effect.variant, {})[key] = value
     for row in verdict.values:
-        if row.value is not None:
+        if row.value is not None and row.unit == units.get((row.suite, row.case)):
             values[verdict.baseline][row.suite, row.case] = row.value
     return values
 
@@ -124,24 +134,24 @@ def passes(sample: Sample, higher_is_better: bool) -> list[float]:
     return [sample.score * speed / middle for speed in speeds]
 
 
-def tables_in(run: Run, scoring: str, catalogue: Catalogue) -> tuple[ScoreTable, ...]:
-    """As ``tables``, for the boots of a run. Those that failed do not count."""
-    manifest = run.manifest()
-    better = {case.key: case.better == "higher" for case in manifest.cases}
+def tables_in(
+    run: Run, verdict: Verdict, scoring: str, catalogue: Catalogue
+) -> tuple[ScoreTable, ...]:
+    """``of_verdict``, or by UnixBench's rule of all repetitions of the boots that did not fail."""
+    if scoring == "kdyno":
+        return of_verdict(verdict, catalogue)
+    manifest, units = run.manifest(), _units(catalogue)
+    own = {case.key: case for case in manifest.cases if case.unit == units.get(case.key)}
+    better = {key: case.better == "higher" for key, case in own.items()}
     scores: dict[str, dict[tuple[str, str], list[float]]] = {manifest.baseline: {}}
     for boot in (each for each in run.boots() if isinstance(each, BootRecord) and each.ok):
         for sample in boot.samples:
             key = (sample.suite, sample.case)
             if sample.score is not None and key in better:
-                own = passes(sample, better[key]) if scoring == "unixbench" else [sample.score]
-                scores.setdefault(boot.variant, {}).setdefault(key, []).extend(own)
+                of_variant = scores.setdefault(boot.variant, {})
+                of_variant.setdefault(key, []).extend(passes(sample, better[key]))
     values = {
-        variant: {
-            key: score.unixbench_mean(of_case, better[key])
-            if scoring == "unixbench"
-            else statistics.median(of_case)
-            for key, of_case in of_variant.items()
-        }
+        variant: {key: score.unixbench_mean(each, better[key]) for key, each in of_variant.items()}
         for variant, of_variant in scores.items()
     }
     return tables(values, catalogue, manifest.baseline)
@@ -153,16 +163,23 @@ def check_word(scoring: str) -> None:
         raise UsageError(f"--scoring {scoring!r}{among(scoring, score.SCORINGS)}")
 
 
-def check(scoring: str | None, suites: Iterable[str], catalogue: Catalogue) -> None:
+def check(scoring: str | None, metric: str, suites: Iterable[str], catalogue: Catalogue) -> None:
     """UsageError for a word that is none, or where no suite has an index or groups."""
     if scoring is None:
         return
     check_word(scoring)
+    if metric != "time":
+        raise UsageError(f"--scoring {scoring}: an index is of speeds, and this run's are {metric}")
     having = [suite.name for suite in catalogue.values() if suite.index is not None]
     if not set(having) & set(suites):
         raise UsageError(
             f"--scoring {scoring}: none of this run's suites has an index; {', '.join(having)} have"
         )
+
+
+def of_verdict(verdict: Verdict, catalogue: Catalogue) -> tuple[ScoreTable, ...]:
+    """As ``tables``."""
+    return tables(values_of(verdict, catalogue), catalogue, verdict.baseline)
 
 
 def tables(values: Values, catalogue: Catalogue, baseline: str) -> tuple[ScoreTable, ...]:
