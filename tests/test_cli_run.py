@@ -157,8 +157,20 @@ def test_what_one_run_alone_calls_slower_is_no_failure_in_junit(
 ) -> None:
     first = small(tmp_path / "runs", 0, 1.0, 1.0)
     small(tmp_path / "runs", 9, 1.0, 0.95, overrides={"confirms": first.name, "seed": 2})
+    for gate in ((), ("--fail-on", "slower")):  # a CI job asks without one
+        done = kdyno("report", "last", "-f", "junit", *gate)
+        assert done.status == 0 and "<skipped" in done.out and "<failure" not in done.out
+    shutil.rmtree(first.path)
     assert "<failure" in kdyno("report", "last", "-f", "junit").out
-    done = kdyno("report", "last", "-f", "junit", "--fail-on", "slower")
+
+
+def test_what_no_level_is_left_for_is_no_failure_in_junit(kdyno: Kdyno, tmp_path: Path) -> None:
+    small(tmp_path / "runs", 0, 1.0, 0.95)
+    line = '{"run": "run-%d", "level": 0.01, "slower": false}\n'
+    (tmp_path / "history").write_text("".join(line % number for number in range(9000)))
+    gate = ("report", "last", "-f", "junit", "--fail-on", "slower")
+    assert (alone := kdyno(*gate)).status == 10 and "<failure" in alone.out
+    done = kdyno(*gate, "--history", tmp_path / "history")
     assert done.status == 0 and "<skipped" in done.out and "<failure" not in done.out
 
 

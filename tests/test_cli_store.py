@@ -113,6 +113,21 @@ def test_a_run_is_pushed_when_it_is_measured(
         assert f"measured, but not pushed: `kdyno push {run.name}{where}` tries again" in done.err
 
 
+def test_a_gate_finds_what_a_run_of_the_store_confirms_there(
+    kdyno: Kdyno, tmp_path: Path, store: str
+) -> None:
+    first = small(tmp_path / "runs", 0, 1.0, 0.95)
+    second = small(tmp_path / "runs", 5, 1.0, 0.95, overrides={"confirms": first.name, "seed": 2})
+    assert kdyno("push", second.name).status == 0
+    for run in (first, second):
+        shutil.move(run.path, tmp_path)
+    alone = kdyno("report", second.name, "--fail-on", "slower")
+    assert alone.status == 2 and "the same folder or store" in alone.err
+    assert kdyno("push", first.name, "--runs", tmp_path).status == 0
+    for verb in ("report", "judge"):
+        assert kdyno(verb, second.name, "--fail-on", "slower").status == 10
+
+
 def test_list_shows_both_places(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> None:
     mine, both = small(tmp_path / "runs", 0, version="7.4.0"), small(tmp_path / "runs", 5)
     assert kdyno("push", both.name).status == 0

@@ -254,6 +254,9 @@ def test_on_the_command_line(tmp_path: Path, kdyno: Kdyno) -> None:
         assert done.status == 0 and text in done.out, words
     done = kdyno("compare", names[0], "published:freebsd")
     assert done.status == 2 and "no verdict" in done.err
+    for file in ("x.bench", "x.parquet"):  # of boots, of which a verdict alone has none
+        done = kdyno("compare", *names, "-o", tmp_path / file)
+        assert done.status == 2 and not (tmp_path / file).exists(), file
 
 
 def test_nothing_is_said_of_blocks_where_there_are_none(tmp_path: Path) -> None:

@@ -12,7 +12,15 @@ from fake_run import asking
 
 from benchmarks.simulation.gate import branch
 from kdyno.errors import UsageError
-from kdyno.report.gate import check, check_verdict, confirmed, exit_status, in_history, parse
+from kdyno.report.gate import (
+    at_level,
+    check,
+    check_verdict,
+    confirmed,
+    exit_status,
+    in_history,
+    parse,
+)
 from kdyno.report.terminal import rejudged
 from kdyno.stats.verdict import lord_level
 from kdyno.store.verdict import CaseValue, Effect, FactorEffect, FactorTable, Verdict
@@ -126,7 +134,9 @@ def test_levels_of_factors(levels: list[FactorEffect], fail_on: list[str], statu
     assert exit_status(verdict, fail_on) == status
     # At the level of a history nothing stops that has no p-value.
     open_status = 11 if "inconclusive" in fail_on else 0
-    assert exit_status(verdict, fail_on, 0.05) == (open_status if status == 10 else status)
+    assert exit_status(at_level(verdict, 0.05), fail_on) == (
+        open_status if status == 10 else status
+    )
 
 
 def test_a_run_that_compares_nothing_cannot_pass_a_gate() -> None:
@@ -165,19 +175,23 @@ def test_two_runs_have_the_square_of_the_larger_p_value() -> None:
     assert confirmed(judged(one), judged(SLOW)).effects[0].p_value is None
 
 
+def gated(file: Path, run: str, verdict: Verdict, fail_on: list[str]) -> int:
+    return exit_status(in_history(file, run, verdict, fail_on), fail_on)
+
+
 def test_the_history_of_a_branch_leaves_a_level(tmp_path: Path) -> None:
     file = tmp_path / "gate.jsonl"
     sure, unsure = (judged(effect("pipe", "slower", p_value=p)) for p in (1e-6, 0.01))
     assert exit_status(unsure, ["slower"]) == 10
-    assert in_history(file, "run-1", unsure, ["slower", "inconclusive"]) == 11
-    assert in_history(file, "run-2", sure, ["slower"]) == 10
+    assert gated(file, "run-1", unsure, ["slower", "inconclusive"]) == 11
+    assert gated(file, "run-2", sure, ["slower"]) == 10
     file.write_text(file.read_text().rstrip("\n"))  # as some editors leave it
     # A discovery earns alpha for later tests; a run that is there is judged at its own level.
-    assert in_history(file, "run-3", judged(FAST), ["slower"]) == 0
-    assert in_history(file, "run-2", sure, ["slower"]) == 10
-    assert in_history(file, "run-4", judged(DEAD), ["slower"]) == 1
+    assert gated(file, "run-3", judged(FAST), ["slower"]) == 0
+    assert gated(file, "run-2", sure, ["slower"]) == 10
+    assert gated(file, "run-4", judged(DEAD), ["slower"]) == 1
     tiny = judged(TINY.model_copy(update={"p_value": 0.01}))
-    assert in_history(file, "run-2", tiny, ["slower", "inconclusive"]) == 0
+    assert gated(file, "run-2", tiny, ["slower", "inconclusive"]) == 0
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     assert [(line["run"], line["slower"]) for line in lines] == [
         ("run-1", False), ("run-2", True), ("run-3", False),

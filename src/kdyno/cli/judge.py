@@ -40,7 +40,14 @@ from kdyno.verbs.output import (
     write_export,
     write_json,
 )
-from kdyno.verbs.subject import find_run, is_fetched, judged, pushed, store_prepared
+from kdyno.verbs.subject import (
+    find_run,
+    gate_verdict,
+    is_fetched,
+    judged,
+    pushed,
+    store_prepared,
+)
 from kdyno.verbs.watching import Building, executed, say_where
 
 
@@ -92,7 +99,7 @@ def judge(
             continue
         results.append((run, verdict, changes))
         if fail_on:
-            statuses.add(gate.exit_status(gate.with_first(run, verdict), fail_on))
+            statuses.add(gate.exit_status(gate_verdict(run, verdict), fail_on))
     order = (gate.SLOWER, gate.FAILED, UsageError.exit_status, gate.INCONCLUSIVE, 0)
     status = next(each for each in order if each in statuses)
     with kept_status():
@@ -212,6 +219,8 @@ def compare(
             raise UsageError("--format goes with runs; an article is shown as text or --json")
         return _article(names[0], subjects, output, json)
     chosen = export_of(format, output, json)
+    if chosen is not None and chosen.name in ("benchstat", "parquet"):
+        raise UsageError(f"{chosen.name} shows the boots of one run; compare has csv and json")
     if against is not None:
         verdict = worded(within(subjects[0], against, variant))
     else:

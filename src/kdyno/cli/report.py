@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +25,15 @@ from kdyno.suites.catalogue import load as load_suites
 from kdyno.verbs import options
 from kdyno.verbs.options import argument, option, runs_folder
 from kdyno.verbs.output import check_writable, kept_status, say, write_export, write_json
-from kdyno.verbs.subject import find_run, judged, pushed, store, store_needed, stored_run
+from kdyno.verbs.subject import (
+    find_run,
+    gate_verdict,
+    judged,
+    pushed,
+    store,
+    store_needed,
+    stored_run,
+)
 from kdyno.verbs.watching import site_line
 
 _LOOK_EVERY_S = 2.0
@@ -93,18 +102,22 @@ def report(
     gate.check_verdict(rules, verdict)
     status, tested = 0, verdict
     if fail_on:
-        tested = gate.with_first(subject, verdict)
+        tested = gate_verdict(subject, verdict)
         status = gate.exit_status(tested, fail_on)
         if history is not None:
-            alone, status = status, gate.in_history(history, subject.name, tested, fail_on)
+            tested = gate.in_history(history, subject.name, tested, fail_on)
+            alone, status = status, gate.exit_status(tested, fail_on)
             if alone != status:
                 say(f"slower, but not at the level that the tests in {history} leave: not stopped")
+    elif chosen is not None and chosen.name == "junit":
+        with suppress(UsageError):  # the run that it confirms may be elsewhere
+            tested = gate_verdict(subject, verdict)
     if chosen is None:
         show_outcome(verdict, json, subject, scoring)
         return status
     with kept_status():
         write_verdict(verdict, json, subject, scoring)
-        own = tested if chosen.name == "junit" else verdict  # its failures are the gate's
+        own = tested if chosen.name == "junit" else verdict  # its failures are a gate's
         evidence = gather(subject, own) if chosen.needs_run else Evidence(own)
         evidence = replace(evidence, sections=labs.reports())
         exported = with_scores(subject, verdict, chosen.export(evidence), scoring, chosen.name)

@@ -6,7 +6,7 @@ undecided; 0: none of it, in this order. Without rules 0, or 1 when nothing at a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -154,17 +154,20 @@ def confirmed(first: Verdict, second: Verdict) -> Verdict:
     return second.model_copy(update=changed)
 
 
-def with_first(run: Run, verdict: Verdict) -> Verdict:
-    """What a gate is to judge by: of a run that confirms another, both. UsageError without it."""
+def with_first(
+    run: Run, verdict: Verdict, elsewhere: Callable[[str], Run | None] = lambda _name: None
+) -> Verdict:
+    """What a gate is to judge by: of a run that confirms another, both. UsageError without it.
+    elsewhere: the other by its name, where it is not beside the run."""
     name = Path(str(run.manifest().overrides.get("confirms") or "")).name
     if not name:
         return verdict
     path = run.path.parent / name
-    first = open_run(path).verdict() if path.is_dir() else None
-    if first is None:
+    other = open_run(path) if path.is_dir() else elsewhere(name)
+    if other is None or (first := other.verdict()) is None:
         raise UsageError(
-            f"{run.name} confirms {name}, whose verdict is not in {path.parent}: put that run "
-            "beside it, or leave out --fail-on"
+            f"{run.name} confirms {name}, whose verdict is not there: put that run beside it (into "
+            "the same folder or store), or leave out --fail-on"
         )
     return confirmed(first, verdict)
 
@@ -179,8 +182,8 @@ class Test(BaseModel):
     slower: bool
 
 
-def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -> int:
-    """``exit_status`` at the level that the tests in the file leave, and the run added to them.
+def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -> Verdict:
+    """The verdict ``at_level`` that the tests in the file leave, and the run added to them.
 
     A run that is there already is judged at its level again. A gate without an answer is no test.
     UsageError for a file that is no history."""
@@ -197,19 +200,33 @@ def in_history(path: Path, run: str, verdict: Verdict, fail_on: Sequence[str]) -
                 ) from None
         levels = [test.level for test in tests if test.run == run]
         level = lord_level([test.slower for test in tests], 1.0 - verdict.confidence)
-        status = exit_status(verdict, fail_on, levels[0] if levels else level)
+        verdict = at_level(verdict, levels[0] if levels else level)
+        status = exit_status(verdict, fail_on)
         if not levels and status != FAILED:
             new = Test(run=run, level=level, slower=status == SLOWER)
             lines = [*earlier.splitlines(), new.model_dump_json().encode()]
             whole.write(path, b"".join(line + b"\n" for line in lines))
-    return status
+    return verdict
 
 
-def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = None) -> int:
-    """0, 1, 10 or 11 by the rules above; UsageError for a rule that cannot be.
+def at_level(verdict: Verdict, level: float) -> Verdict:
+    """An effect is slower only if its ``p_value`` is at most this; else it is undecided, as is
+    every slower level of a factor: nothing says that one of them keeps to a level."""
+    undecided = {"verdict": "inconclusive"}
+    effects = tuple(
+        row.model_copy(update=undecided) if _matters(row) and (row.p_value or 0.0) > level else row
+        for row in verdict.effects
+    )
+    if (table := verdict.factors) is not None:
+        rows = tuple(
+            row.model_copy(update=undecided) if _matters(row) else row for row in table.effects
+        )
+        table = table.model_copy(update={"effects": rows})
+    return verdict.model_copy(update={"effects": effects, "factors": table})
 
-    level: an effect is slower only if its ``p_value`` is at most this; else it is undecided, as is
-    every slower level of a factor."""
+
+def exit_status(verdict: Verdict, fail_on: Sequence[str]) -> int:
+    """0, 1, 10 or 11 by the rules above; UsageError for a rule that cannot be."""
     rules = parse(fail_on)
     if not rules:
         measured = any(effect.ratio is not None for effect in verdict.effects)
@@ -217,17 +234,9 @@ def exit_status(verdict: Verdict, fail_on: Sequence[str], level: float | None = 
         anything = verdict.failed or verdict.effects or verdict.values
         return FAILED if anything and not measured else 0
     check_compares(rules, not verdict.values)
-    rows: list[Effect | FactorEffect] = [
-        effect.model_copy(update={"verdict": "inconclusive"})
-        if _matters(effect) and level is not None and (effect.p_value or 0.0) > level
-        else effect
-        for effect in verdict.effects
-    ]
+    rows: list[Effect | FactorEffect] = [*verdict.effects]
     if (table := verdict.factors) is not None:
-        # These have no p-value: nothing says that one of them keeps to a level.
-        undecided = {} if level is None else {"verdict": "inconclusive"}
-        levels = (row for row in table.effects if counts(row, table.of_cases))
-        rows += [row.model_copy(update=undecided) if _matters(row) else row for row in levels]
+        rows += [row for row in table.effects if counts(row, table.of_cases)]
     statuses = {rule.status(row, verdict) for rule in rules for row in rows}
     # What is watched was measured, or it is no pass.
     measured_rows = [row for row in rows if row.ratio is not None]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # SQLAlchemy, for those who have a store
 _address_of_store: Callable[[], str | None] = deferred("kdyno.store.database.address:configured")
 _shared: Callable[[str], Shared] = deferred("kdyno.store.database.shared:Shared")
 _question: Callable[[Experiment], str | None] = deferred("kdyno.measure.execution:question")
+_with_first: Callable[..., Verdict] = deferred("kdyno.report.gate:with_first")
 _RUNS_OFFERED = 20
 _LEFT_OUT_SHOWN = 5
 
@@ -106,6 +107,21 @@ def judged(run: Run) -> Verdict:
         f"{run.name} has no verdict: it was {'lost' if lost else 'interrupted'}. "
         f"`kdyno {verb} {run.name}{where(run.path.parent)}` {end}"
     )
+
+
+def gate_verdict(run: Run, verdict: Verdict) -> Verdict:
+    """What a gate judges by: a run of the store with the one there that it confirms."""
+
+    def in_store(name: str) -> Run | None:
+        shared = store() if is_fetched(run) else None
+        with suppress(NoSuchRun):
+            first = shared.fetch(shared.find(name), cache_root()) if shared else None
+            # Another machine may have pushed a run of this name.
+            same = first is not None and first.manifest().images == run.manifest().images
+            return first if same else None
+        return None
+
+    return _with_first(run, verdict, in_store)
 
 
 def is_fetched(run: Run) -> bool:
