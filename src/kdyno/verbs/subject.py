@@ -113,12 +113,12 @@ def gate_verdict(run: Run, verdict: Verdict) -> Verdict:
     """What a gate judges by: a run of the store with the one there that it confirms."""
 
     def in_store(name: str) -> Run | None:
-        shared = store() if is_fetched(run) else None
-        with suppress(NoSuchRun):
-            first = shared.fetch(shared.find(name), cache_root()) if shared else None
-            # Another machine may have pushed a run of this name.
-            same = first is not None and first.manifest().images == run.manifest().images
-            return first if same else None
+        if is_fetched(run) and (shared := store()) is not None:
+            with suppress(NoSuchRun):
+                first = shared.fetch(shared.find(name), cache_root())
+                # Another machine may have pushed a run of this name.
+                if first.manifest().images == run.manifest().images:
+                    return first
         return None
 
     return _with_first(run, verdict, in_store)
