@@ -4,6 +4,7 @@ what the run says to beware of."""
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import shutil
@@ -11,7 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import count, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,9 @@ from fake_run import (
 from kdyno.errors import UsageError
 from kdyno.judge.flags import asleep, of_manifest, restless
 from kdyno.judge.pairs import Pair
+from kdyno.machines import facts
 from kdyno.machines.machine import Can, Footprint
-from kdyno.machines.process import Outcome
+from kdyno.machines.process import Dialogue, Outcome
 from kdyno.measure import loop as measuring, turns
 from kdyno.measure.bench import Bench, plan_of
 from kdyno.measure.execution import interleaved
@@ -51,6 +53,7 @@ from kdyno.store.run import Run, create_run
 from kdyno.store.samples import Samples, gather
 from kdyno.store.verdict import Effect
 from kdyno.suites.catalogue import load
+from kdyno.suites.job import CaseJob, Job
 from kdyno.suites.protocol import Reader
 
 SPEEDS = {"stock": 1.0, "mine": 1.02, "other": 0.97}
@@ -181,6 +184,20 @@ def test_a_long_operation_is_frozen_and_timed_by_the_hosts_clock(
         assert turned == sum(len(boot.samples[0].reps) for boot in of(run, name)) + 6
 
 
+def test_a_command_that_marks_a_short_part_of_it_keeps_the_others_waiting(tmp_path: Path) -> None:
+    """Its mark is no answer; and there are as many turns as there is time for whole commands."""
+    setup, starts = usual(max_boots=1), list[float]()
+    machine = machine_of(setup)
+    machine.around_s = 0.3
+    machine.waits = lambda now_s: starts.append(now_s) or 0.0  # type: ignore[func-returns-value]
+    run, _ = measured(setup, tmp_path)
+    assert min(np.diff(starts)) >= 2 * machine.around_s
+    scores = {boot.variant: boot.samples[0].score for boot in boots_of(run)}
+    assert scores == pytest.approx({name: 200_000 * speed for name, speed in SPEEDS.items()})
+    (sample,) = {(len(boot.samples[0].reps), boot.samples[0].interleave) for boot in boots_of(run)}
+    assert sample == (3, "turns")
+
+
 def test_the_figure_of_a_fixed_work_is_had_from_its_time(tmp_path: Path) -> None:
     requests = replace(PRINTED, name="long", unit="requests/s", work="requests")
     setup = bench(steady({"stock": 1.0, "mine": 1.25}), PAIR, (requests,), max_boots=3)
@@ -201,7 +218,26 @@ def test_a_group_is_first_as_often_as_second_and_third(tmp_path: Path) -> None:
     run, _ = measured(usual(max_boots=2), tmp_path)
     for block in (0, 1):
         (count,) = {len(each.samples[0].reps) for each in boots_of(run) if each.block == block}
-        assert count >= 8 and count % 3 == 0  # as often at every position
+        assert count >= 8 and count % 3 == 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_rounds_that_are_measured_are_balanced(
+    seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rounds = list[tuple[str, ...]]()
+
+    def take(present: Sequence[Member], size: turns.Size) -> dict[str, int]:
+        rounds.append(tuple(member.name for member in present))
+        return dict.fromkeys(rounds[-1], round(size.turn_s * 1e9))
+
+    monkeypatch.setattr(turns, "turns", take)
+    setup = usual()
+    plans = [plan_of(setup, name, turns=True) for name in SPEEDS]
+    turns.measure(setup, plans, f"{seed}:0", first_index=0, effort={})
+    _warm, *counted = rounds
+    places = Counter((name, at) for order in counted for at, name in enumerate(order))
+    assert len(places) == 9 and len(set(places.values())) == 1
 
 
 @pytest.mark.parametrize("kind", ["boot", "die", "silent"])
@@ -371,6 +407,39 @@ def test_neither_the_others_of_a_group_nor_kdyno_are_intruders() -> None:
     members = [Member(plan, machine.open(plan), machine.clock, "2026-01-01") for plan in plans]
     records = turns.records_of(setup, members, [outcome, outcome], 0, 9.0, 0.3)
     assert [boot.host.after["guest_cpus_others_s"] for boot, _ in records] == [1.1, 1.1]
+    # Of a guest that was killed nobody knows what it used.
+    killed = replace(outcome, host=host.model_copy(update={"user_s": None, "sys_s": None}))
+    records = turns.records_of(setup, members, [outcome, killed], 0, 9.0, 0.3)
+    assert not any("guest_cpus_others_s" in boot.host.after for boot, _ in records)
+
+
+@pytest.mark.parametrize("last", ["mark", "bye", "fatal"])
+def test_a_guest_that_says_more_than_an_answer_keeps_its_deadline(last: str) -> None:
+    """Else one that hangs in the case, or on its way out, is waited for without an end."""
+    job = Job((CaseJob("s", "c", "run", timeout_s=60.0),), turns=True)
+    dialogue = Dialogue(job, {})
+    nonce, number = dialogue.text.decode().split("nonce ")[1].split()[0], count()
+
+    def say(kind: str, **fields: object) -> None:
+        record = {"t": kind, "n": nonce, "seq": next(number), **fields}
+        dialogue.results(json.dumps(record).encode() + b"\n")
+
+    say("hello", protocol=1, release="7.3", machine="m", word_bits=64, cpus=1, mem_kb=1, mono_ns=1)
+    if last == "mark":
+        say("begin", case=0, bench="run", mono_ns=1)
+        say("ready", case=0)
+    assert math.isinf(dialogue.due_s())
+    dialogue.allow(60.0)  # as with any order
+    fields = {"mark": {"case": 0, "begins": 1}, "bye": {"mono_ns": 2, "inside_ns": 1}}
+    say(last, **fields.get(last, {"reason": "x"}))
+    assert not dialogue.reader.transcript.anomaly_texts and math.isfinite(dialogue.due_s())
+
+
+def test_steal_is_that_of_the_guests_cpus() -> None:
+    before, after = ({cpu: (0.0, s * cpu) for cpu in range(64)} for s in (0.0, 0.02))
+    moments = [facts.Moment(cpus, {}) for cpus in (before, after)]
+    for cpus, steal_s in (((0,), 0.0), ((1,), 0.02), ((1, 2), 0.03)):
+        assert facts.between(*moments, frozenset(cpus), 0.0)["steal_s"] == steal_s
 
 
 @pytest.mark.parametrize(("turn_s", "best"), [(0.004, 50.0), (0.1, 10.0), (2.5, 2.0)])

@@ -56,16 +56,16 @@ def look(guest_cpus: frozenset[int]) -> Moment:
 
 
 def between(before: Moment, after: Moment, guest_cpus: frozenset[int], guest_cpu_s: float) -> Facts:
-    """What happened meanwhile: steal, and the CPU that was used by somebody else. Ticks are 1/100
-    s, so a short boot's figures are coarse."""
+    """What happened meanwhile: steal of a CPU of the guest's, and the CPU that was used by somebody
+    else. Ticks are 1/100 s, so a short boot's figures are coarse."""
     steal_s = guest_s = others_s = 0.0
     for cpu in before.cpus.keys() & after.cpus.keys():
         busy_s = after.cpus[cpu][0] - before.cpus[cpu][0]
-        steal_s += after.cpus[cpu][1] - before.cpus[cpu][1]
+        steal_s += after.cpus[cpu][1] - before.cpus[cpu][1] if cpu in guest_cpus else 0.0
         guest_s += busy_s if cpu in guest_cpus else 0.0
         others_s += busy_s if cpu not in guest_cpus else 0.0
     return {
-        "steal_s": round(steal_s, 3),
+        "steal_s": round(steal_s / max(1, len(guest_cpus)), 3),
         "guest_cpus_busy_s": round(guest_s, 3),
         "guest_cpus_others_s": round(max(0.0, guest_s - guest_cpu_s), 3),
         "other_cpus_busy_s": round(others_s, 3),

@@ -29,7 +29,7 @@ from kdyno.reading.checked import values
 from kdyno.sandbox import FILTER
 from kdyno.store.boot import BootHost
 from kdyno.suites.job import Job, in_place, render
-from kdyno.suites.protocol import Begin, Reader, Record, Transcript
+from kdyno.suites.protocol import Begin, Bye, Fatal, Mark, Reader, Record, Transcript
 
 FIRST_WORD_S = 20.0
 """A kernel that has not reached the guest program by then hangs (0.1 s is usual)."""
@@ -162,9 +162,10 @@ class Dialogue:
                 self._listener(case.case)
                 if not self.job.turns:
                     self.allow(case.timeout_s + self._grace_s)
-            else:
-                # Whoever gives orders says how long each may take.
-                self.allow(math.inf if self.job.turns else self._grace_s)
+            elif not isinstance(record, Mark):  # a case goes on
+                # Whoever gives orders says how long each may take; only its end has none.
+                ordered = self.job.turns and not isinstance(record, Bye | Fatal)
+                self.allow(math.inf if ordered else self._grace_s)
 
 
 def printable_words(cmdline: str) -> list[str]:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 
 from kdyno.machines.machine import Alive, Machine, Plan
 from kdyno.machines.process import Events, Outcome, Session
@@ -76,6 +76,10 @@ class Member:
     """Time in its turns; not in those that only warm up or calibrate."""
     cpu_ns: int = 0
     """Of the last turn, its hand-over included; 0: not known. Of a frozen one only to a tick."""
+    marks: bool = False
+    """The case marks what is timed of a turn, and so has said something before its end."""
+    whole_s: float = 0.0
+    """Of the last turn that was waited for alone, with what is not timed of it."""
     _records: deque[Record] = field(default_factory=deque)
 
     @property
@@ -108,13 +112,15 @@ class Member:
         for one in self.session.records():
             if isinstance(one, record.CaseError | record.Skip):
                 self.ready = False
+            elif isinstance(one, record.Mark):
+                self.marks = True
             elif isinstance(one, record.Fatal):
                 self.lost = True
             self._records.append(one)
 
     def begin(self, index: int, limit_s: float) -> None:
         """Set the case up; afterwards ``ready`` says whether it takes turns."""
-        self.ready = False
+        self.ready = self.marks = False
         self.send(f"begin {index}", limit_s)
         answer = self.hear(record.Ready, record.CaseError, record.Skip)
         self.ready = isinstance(answer, record.Ready)
@@ -128,7 +134,7 @@ class Member:
         # The guest takes an unmeasured lead-in too. There is none: measured, it made turns longer
         # and groups differ more (docs/how-it-measures.md).
         answered = self.session.ask(f"turn 0 {operations}", limit_s)
-        if not answered and (answer := self.hear(*_ANSWERS)) is not None:
+        if (self.marks or not answered) and (answer := self.hear(*_ANSWERS)) is not None:
             self._records.appendleft(answer)
         self.cpu_ns = max(0, self.session.cpu_ns() - before_ns)
 
@@ -160,6 +166,8 @@ class Size:
     operations: int
     turn_s: float
     limit_s: float
+    whole_s: float = 0.0
+    """With what a command does before and after what it marks as timed."""
     work: int = 1
     """Of what the figure counts, in one operation."""
 
@@ -306,7 +314,9 @@ def calibrated(ready: Sequence[Member], job: CaseJob) -> Size | None:
     mean_ns = statistics.geometric_mean(each_ns)
     operations = job.operations or max(1, round(TURN_S * 1e9 / mean_ns))
     limit_s = max(job.timeout_s, 100 * operations * max(each_ns) / 1e9)
-    return Size(operations, operations * mean_ns / 1e9, limit_s, job.work)
+    turn_s = operations * mean_ns / 1e9
+    whole_s = max((member.whole_s for member in ready if member.marks), default=turn_s)
+    return Size(operations, turn_s, limit_s, whole_s, job.work)
 
 
 def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, float] | None:
@@ -314,9 +324,11 @@ def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, 
     cheapest turn counts: one that was interrupted would make the operation look slow."""
     best_ns, short_ns, waits = math.inf, math.inf, 0
     for _ in range(_CALIBRATING):
+        began_s = member.clock.now_s()
         member.take_turn(operations, job.timeout_s)
         if (ns := member.took()) is None:
             return None
+        member.whole_s = member.clock.now_s() - began_s
         if job.operations or ns >= TURN_S * 5e8:
             # Nothing shorter counts: a clock may know nothing but its ticks.
             best_ns = min(best_ns, ns / operations)
@@ -333,13 +345,20 @@ def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, 
 def _take_rounds(
     ready: Sequence[Member], index: int, seed: str, seconds: float, size: Size
 ) -> None:
-    count, warm = max(LEAST_LONG, round(seconds / size.turn_s)), 0
+    # Of a long command whose timed part is short, no more turns than there is time for.
+    turn_s = size.turn_s if size.frozen else max(size.turn_s, size.whole_s)
+    count, warm = max(LEAST_LONG, round(seconds / turn_s)), 0
     if not size.frozen:
-        count, warm = min(MOST, max(LEAST, count)), _WARM
+        if turn_s <= LONGEST_S:
+            count, warm = min(MOST, max(LEAST, count)), _WARM
         count += -count % len(ready)  # each as often at every position
     by_name = {member.name: member for member in ready}
     rounds = {name: Rounds("frozen" if size.frozen else "turns") for name in by_name}
-    for number, order in enumerate(islice(orders(f"{seed}:turns", sorted(by_name)), count + warm)):
+    names = sorted(by_name)
+    # What is not measured has no part in the balance of what is.
+    first = islice(orders(f"{seed}:warm", names), warm)
+    series = chain(first, islice(orders(f"{seed}:turns", names), count))
+    for number, order in enumerate(series):
         present = [by_name[name] for name in order if by_name[name].ready]
         took = frozen_turns(present, size) if size.frozen else turns(present, size)
         for name, ns in took.items() if number >= warm else ():
@@ -442,11 +461,12 @@ def records_of(
     # What ran on the guests' CPUs beside one guest were mostly the others of its group, and kdyno,
     # which sits there between turns.
     own_s = [(outcome.host.user_s or 0.0) + (outcome.host.sys_s or 0.0) for outcome in outcomes]
+    known = all(outcome.host.user_s is not None for outcome in outcomes)
     records = []
     for at, (member, outcome) in enumerate(zip(members, outcomes, strict=True)):
         after = dict(outcome.host.after)
-        others_s = after.get("guest_cpus_others_s")
-        if isinstance(others_s, int | float):
+        others_s = after.pop("guest_cpus_others_s", None)
+        if known and isinstance(others_s, int | float):
             others_s -= kdyno_s + sum(own_s) - own_s[at]
             after["guest_cpus_others_s"] = round(max(0.0, others_s), 3)
         update = {"after": after, "group_s": wall_s, "inside_s": member.ran_s}
