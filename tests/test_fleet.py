@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from kdyno.errors import ToolError, UsageError
 from kdyno.fleet import waves
 from kdyno.fleet.engine import LATE_S, Commands, Engine, Job, Settings, settings
 from kdyno.fleet.waves import Controller, Place, Record, Shard, Union, build
+from kdyno.judge.flags import of_manifest
 from kdyno.measure.loop import Status
 from kdyno.paths import state_root
 from kdyno.store.run import Run, RunWriter, create_run, write_run
@@ -165,6 +167,17 @@ def ran(fleet: Fleet, **measure: Any) -> tuple[Run, str]:
     """A new run to its end, and why it stopped."""
     with fleet.new() as writer:
         return writer.run, fleet.controller(writer, **measure).run()
+
+
+def test_why_nodes_took_no_turns_is_the_runs_reason_too(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why, whole = "this host cannot freeze a guest", {"unixbench/spawn": "it forks"}
+    boots = partial(small, interleave="boots", why_boots=why, whole=whole)
+    monkeypatch.setattr(sys.modules[__name__], "small", boots)
+    manifest = ran(fleet)[0].manifest()
+    assert (manifest.interleave, manifest.why_boots, manifest.whole) == ("boots", why, whole)
+    assert [flag.kind for flag in of_manifest(manifest)].count("not-by-turns") >= 1
 
 
 def test_until_the_budget(fleet: Fleet) -> None:

@@ -24,7 +24,8 @@ from benchmarks.simulation.synthetic import normal
 from benchmarks.statistics import recorded
 from benchmarks.watch import CASES, COMMITS, NIGHTS, STEPS, replay, watcher
 from kdyno import whole
-from kdyno.bisect.session import State
+from kdyno.bisect.search import Difference, Measured
+from kdyno.bisect.session import State, Step
 from kdyno.cli import watch as branch
 from kdyno.errors import BuildError, ToolError
 from kdyno.experiment.model import Experiment
@@ -249,6 +250,53 @@ def test_what_is_undone_is_fixed(world: World) -> None:
     assert [message["title"] for message in world.messages()] == ["slow", "undo"]
     refused = world.call("watch", "--acknowledge", first.id, "--runs", world.runs)
     assert refused.status == 2 and "it is fixed" in refused.err
+
+
+@pytest.mark.parametrize("second", [0.97, 0.988])
+def test_a_step_that_a_visit_has_no_figure_of_is_found_behind_the_next(
+    world: World, second: float
+) -> None:
+    """The next one's alarm is of both: what came since the last visit is a part of it."""
+    world.lacking = frozenset({"pipe"})
+    world.commit("first", 0.94)
+    world.visit()
+    world.lacking = frozenset()
+    world.commit("second", 0.94 * second)
+    assert world.visit().status == 10
+    assert world.searched == [("base", "second")]
+    assert world.messages()[0]["title"] == "first"
+
+
+def test_a_step_that_is_fixed_stays_so_on_a_rebased_branch(world: World) -> None:
+    base, hashes = world.git("rev-parse", "HEAD"), []
+    for title, speed in (("slow", 0.95), ("undo", 1.0)):
+        hashes.append(world.commit(title, speed, "next"))
+        world.visit()
+    world.git("checkout", "-q", "-B", "main", base)
+    world.commit("mainline", 1.0, "docs")
+    for each in hashes:
+        world.git("cherry-pick", each)
+    world.commit("third", 0.97, "other")
+    assert world.visit().status == 10
+    assert [message["title"] for message in world.messages()] == ["slow", "undo", "third"]
+    assert {alarm.title: alarm.state for alarm in world.watch().alarms}["slow"] == "fixed"
+
+
+def test_a_difference_that_no_part_of_the_range_has_is_not_called_spread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def searched(place: Path, state: State, *_: object) -> Iterator[State]:
+        place.mkdir()
+        whole, nothing = Difference(0.95, 0.948, 0.952), Difference(1.0, 0.999, 1.001)
+        probe = Step(1, Measured(nothing, nothing, nothing))
+        yield replace(state, ends=whole, finished=True, steps=(probe,))
+
+    monkeypatch.setattr(branch, "searched", searched)
+    world.commit("docs", 1.0, "docs")
+    world.commit("slow", 0.95)
+    world.visit()
+    (alarm,) = world.watch().alarms
+    assert alarm.note == "no step: it was not there when parts of the range were measured"
 
 
 def test_two_steps_between_two_visits_are_two_differences(world: World) -> None:

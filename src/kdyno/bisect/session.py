@@ -273,6 +273,9 @@ class Session:
                 (ends,) = self._decided(run, WITHIN * precision, ends)
             if ends.half_width <= ends.size / 4:
                 break
+        # That they do not differ is said of a narrow interval alone.
+        if ends and not ends.is_step(self.state.question.min_effect or ends.size / 4):
+            (ends,) = self._decided(run, WITHIN * smallest, ends)
         self.state = replace(self.state, ends=ends, ends_run=run.name, better=effect.better)
         if self.state.reproduced and self.state.range.what in ("commit", "file"):
             self._leave_out(good, bad)

@@ -185,6 +185,13 @@ class Watcher:
         rest = abs(math.log(effect.ratio) - sum(logs))
         return bool(logs) and rest <= max(width, self._equivalent)
 
+    def _all_of(self, effect: Effect, since: Effect) -> bool:
+        """Whether what came since the point before the tip is all of the difference."""
+        if not _moved(since) or not (effect.ratio and effect.ci and since.ratio and since.ci):
+            return False
+        widths = [math.log(own[1] / own[0]) / 2 for own in (effect.ci, since.ci)]
+        return abs(math.log(effect.ratio / since.ratio)) <= max(*widths, self._equivalent)
+
     @property
     def _equivalent(self) -> float:
         """What does not matter, as a log ratio."""
@@ -266,7 +273,7 @@ class Watcher:
                 continue
             if BEFORE in commits:
                 since = self.within(run, BEFORE, TIP).effect_of(key)
-                if alarm.good != good or since is None or not _moved(since):
+                if alarm.good != good or since is None or not self._all_of(effect, since):
                     alarm = replace(alarm, good=reference)
             low, high = effect.ci
             alarm = replace(alarm, ratio=effect.ratio, low=low, high=high, state="confirmed")
@@ -301,10 +308,16 @@ class Watcher:
                 for step, check in checks
                 if check is not None and check.holds
             ]
-        alarms = alarms or [replace(alarm, note=note[:500] or _SPREAD)]
+        if not alarms:
+            spread = state is not None and state.ends is not None and state.search().spread
+            alarms = [replace(alarm, note=note[:500] or (_SPREAD if spread else _NO_STEP))]
         others = [each for each in self.watch.alarms if each.id != alarm.id]
+        ids = {new.id for new in alarms}
+        # Undone by what was found as well: a rebased branch has both again.
+        known = {each.id for each in others if each.state != "fixed"}
+        known |= {each.undoes for each in others if each.id in ids and each.stands}
         for new in alarms:
-            if any(each.id == new.id and each.state != "fixed" for each in others):
+            if new.id in known:
                 continue
             # The title of a revert has that of the commit; else the size decides.
             undone = [
@@ -368,6 +381,7 @@ class Watcher:
 
 
 _SPREAD = "it is spread over the commits, and none has enough of it on its own"
+_NO_STEP = "no step: it was not there when parts of the range were measured"
 
 
 def _id(case: str, identity: str) -> str:

@@ -314,6 +314,10 @@ class Union:
                 f"{'are' if what[-1] == 's' else 'is'} not theirs. `kdyno doctor --on` compares "
                 "nodes; [fleet] constraint chooses like ones"
             )
+        whys = dict.fromkeys(filter(None, (self.manifest.why_boots, manifest.why_boots)))
+        whole = {**self.manifest.whole, **manifest.whole}
+        update = {"why_boots": "; ".join(whys)[:1000], "whole": whole}
+        self.manifest = self.manifest.model_copy(update=update)
         if machine not in self.manifest.machines:
             machines = {**self.manifest.machines, machine: manifest.host}
             update = {"machines": machines, "host": common_facts(list(machines.values()))}
