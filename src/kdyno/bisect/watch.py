@@ -314,10 +314,10 @@ class Watcher:
         others = [each for each in self.watch.alarms if each.id != alarm.id]
         ids = {new.id for new in alarms}
         # Undone by what was found as well: a rebased branch has both again.
-        known = {each.id for each in others if each.state != "fixed"}
-        known |= {each.undoes for each in others if each.id in ids and each.stands}
+        earlier = {each.id for each in others if each.state != "fixed"}
+        earlier |= {each.undoes for each in others if each.id in ids and each.stands}
         for new in alarms:
-            if new.id in known:
+            if new.id in earlier:
                 continue
             # The title of a revert has that of the commit; else the size decides.
             undone = [

@@ -461,12 +461,12 @@ def records_of(
     # What ran on the guests' CPUs beside one guest were mostly the others of its group, and kdyno,
     # which sits there between turns.
     own_s = [(outcome.host.user_s or 0.0) + (outcome.host.sys_s or 0.0) for outcome in outcomes]
-    known = all(outcome.host.user_s is not None for outcome in outcomes)
+    complete = all(outcome.host.user_s is not None for outcome in outcomes)
     records = []
     for at, (member, outcome) in enumerate(zip(members, outcomes, strict=True)):
         after = dict(outcome.host.after)
         others_s = after.pop("guest_cpus_others_s", None)
-        if known and isinstance(others_s, int | float):
+        if complete and isinstance(others_s, int | float):
             others_s -= kdyno_s + sum(own_s) - own_s[at]
             after["guest_cpus_others_s"] = round(max(0.0, others_s), 3)
         update = {"after": after, "group_s": wall_s, "inside_s": member.ran_s}
