@@ -27,6 +27,7 @@ from kdyno.fleet.waves import Controller, Place, Record, Shard, Union, build
 from kdyno.judge.flags import of_manifest
 from kdyno.measure.loop import Status
 from kdyno.paths import state_root
+from kdyno.store.comparable import without_turns
 from kdyno.store.run import Run, RunWriter, create_run, write_run
 
 TEXT = 'name = "0"\n'
@@ -178,6 +179,9 @@ def test_why_nodes_took_no_turns_is_the_runs_reason_too(
     manifest = ran(fleet)[0].manifest()
     assert (manifest.interleave, manifest.why_boots, manifest.whole) == ("boots", why, whole)
     assert [flag.kind for flag in of_manifest(manifest)].count("not-by-turns") >= 1
+    other = manifest.model_copy(update={"why_boots": "it has one guest"})
+    two = manifest.model_copy(update=without_turns((manifest, other)))
+    assert without_turns((two, other, manifest))["why_boots"] == f"{why}; it has one guest"
 
 
 def test_until_the_budget(fleet: Fleet) -> None:

@@ -219,7 +219,7 @@ def compare(
             raise UsageError("--format goes with runs; an article is shown as text or --json")
         return _article(names[0], subjects, output, json)
     chosen = export_of(format, output, json)
-    if chosen is not None and chosen.name in ("benchstat", "parquet"):
+    if chosen is not None and chosen.only_boots:
         raise UsageError(f"{chosen.name} shows the boots of one run; compare has csv and json")
     if against is not None:
         verdict = worded(within(subjects[0], against, variant))

@@ -33,7 +33,7 @@ from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect
 from kdyno.store import reading
 from kdyno.store.boot import BootRecord
-from kdyno.store.comparable import common_facts, difference, machine_of
+from kdyno.store.comparable import common_facts, difference, machine_of, without_turns
 from kdyno.store.folder import Folder
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
@@ -314,10 +314,8 @@ class Union:
                 f"{'are' if what[-1] == 's' else 'is'} not theirs. `kdyno doctor --on` compares "
                 "nodes; [fleet] constraint chooses like ones"
             )
-        whys = dict.fromkeys(filter(None, (self.manifest.why_boots, manifest.why_boots)))
-        whole = {**self.manifest.whole, **manifest.whole}
-        update = {"why_boots": "; ".join(whys)[:1000], "whole": whole}
-        self.manifest = self.manifest.model_copy(update=update)
+        both = without_turns((self.manifest, manifest))
+        self.manifest = self.manifest.model_copy(update=both)
         if machine not in self.manifest.machines:
             machines = {**self.manifest.machines, machine: manifest.host}
             update = {"machines": machines, "host": common_facts(list(machines.values()))}

@@ -32,6 +32,8 @@ class Exporter:
     """Bytes for formats that are no text. It copes with evidence that is a verdict alone."""
     needs_run: bool = False
     """It shows boots."""
+    only_boots: bool = False
+    """And nothing else: a verdict alone has nothing to show."""
     is_text: bool = True
 
 
@@ -389,13 +391,13 @@ def _variant_grid(verdict: Verdict, group: Group) -> Grid:
 
 _picture = deferred("kdyno.report.charts.panels:picture")
 EXPORTERS = (
-    Exporter("benchstat", ".bench", benchstat, needs_run=True),
+    Exporter("benchstat", ".bench", benchstat, needs_run=True, only_boots=True),
     Exporter("csv", ".csv", csv),
     Exporter("html", ".html", deferred("kdyno.report.page:page"), needs_run=True),
     Exporter("json", ".json", lambda evidence: evidence.verdict.to_json() + "\n"),
     Exporter("junit", ".xml", lambda evidence: junit(evidence.verdict)),
     Exporter("markdown", ".md", lambda evidence: markdown(evidence.verdict)),
-    Exporter("parquet", ".parquet", parquet, needs_run=True, is_text=False),
+    Exporter("parquet", ".parquet", parquet, needs_run=True, only_boots=True, is_text=False),
     Exporter("png", ".png", lambda evidence: _picture(evidence.verdict, "png"), is_text=False),
     Exporter("svg", ".svg", lambda evidence: _picture(evidence.verdict, "svg")),
 )

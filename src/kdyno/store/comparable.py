@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from kdyno.errors import ToolError, UsageError
 from kdyno.store.boot import BootRecord
@@ -67,7 +68,6 @@ def join(runs: Sequence[Run], folder: Path) -> RunWriter:
 
 def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[str]) -> Manifest:
     first, hosts = manifests[0], [manifest.host for manifest in manifests]
-    why_boots = dict.fromkeys(filter(None, (manifest.why_boots for manifest in manifests)))
     # Those of one run alone: its random order, and which run it confirms.
     shared = {key: own for key, own in first.overrides.items() if key not in ("seed", "confirms")}
     for manifest in manifests:
@@ -89,13 +89,20 @@ def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[
             "joined": tuple(run.name for run in runs),
             "blocks": tuple(block for manifest in manifests for block in manifest.blocks),
             "failed": {name: why for own in manifests for name, why in own.failed.items()},
-            "why_boots": "; ".join(why_boots)[:1000],
-            "whole": {name: why for own in manifests for name, why in own.whole.items()},
+            **without_turns(manifests),
             "overrides": shared,
             "state": "finished",
             "stopped": f"{len(runs)} runs were joined",
         }
     )
+
+
+def without_turns(manifests: Sequence[Manifest]) -> dict[str, Any]:
+    """Why any of these runs measured by whole boots, or a case whole: keys of the manifest of all;
+    a reason of several stands there once."""
+    whys = dict.fromkeys(why for own in manifests for why in own.why_boots.split("; ") if why)
+    whole = {name: why for own in manifests for name, why in own.whole.items()}
+    return {"why_boots": "; ".join(whys)[:1000], "whole": whole}
 
 
 def common_facts(hosts: Sequence[Facts]) -> Facts:
