@@ -27,8 +27,10 @@ from kdyno.fleet.waves import Controller, Place, Record, Shard, Union, build
 from kdyno.judge.flags import of_manifest
 from kdyno.measure.loop import Status
 from kdyno.paths import state_root
-from kdyno.store.comparable import without_turns
+from kdyno.store.comparable import reservations
+from kdyno.store.manifest import MachineInfo
 from kdyno.store.run import Run, RunWriter, create_run, write_run
+from kdyno.store.verdict import Flag
 
 TEXT = 'name = "0"\n'
 
@@ -96,6 +98,8 @@ def shard(runs: Path, number: int, blocks: int, **images: str) -> None:
     if result is None:
         about: dict[str, Any] = {"text": TEXT, "images": {"stock": "a", "mine": "b", **images}}
         about["host"] = {**MACHINE, "node": f"n{number % 2}"}
+        caveat = Flag(kind="machine", text=f"n{number % 2} runs on battery")
+        about["machine"] = MachineInfo(caveats=(caveat,))
         result = small(runs, number, 1.0 + number, blocks=20, **about).path
         (result / "boots").rename(result / "later")
         (result / "boots").mkdir()
@@ -180,8 +184,8 @@ def test_why_nodes_took_no_turns_is_the_runs_reason_too(
     assert (manifest.interleave, manifest.why_boots, manifest.whole) == ("boots", why, whole)
     assert [flag.kind for flag in of_manifest(manifest)].count("not-by-turns") >= 1
     other = manifest.model_copy(update={"why_boots": "it has one guest"})
-    two = manifest.model_copy(update=without_turns((manifest, other)))
-    assert without_turns((two, other, manifest))["why_boots"] == f"{why}; it has one guest"
+    two = manifest.model_copy(update=reservations((manifest, other)))
+    assert reservations((two, other, manifest))["why_boots"] == f"{why}; it has one guest"
 
 
 def test_until_the_budget(fleet: Fleet) -> None:
@@ -192,6 +196,8 @@ def test_until_the_budget(fleet: Fleet) -> None:
     assert [each.index for each in result] == list(range(40))
     assert Counter(each.block for each in result) == dict.fromkeys(range(20), 2)
     assert sorted(manifest.machines) == ["A CPU n0", "A CPU n1"]
+    caveats = [flag.text for flag in manifest.machine.caveats]
+    assert caveats == ["n0 runs on battery", "n1 runs on battery"]
     assert manifest.images == {"stock": "a", "mine": "b"} and len(manifest.blocks) == 20
     command = fleet.engine.commands[0]
     assert command[1:6] == ["-P", "-m", "kdyno", "run", "mine.toml"]

@@ -33,7 +33,7 @@ from kdyno.stats import stopping
 from kdyno.stats.effect import PairedEffect
 from kdyno.store import reading
 from kdyno.store.boot import BootRecord
-from kdyno.store.comparable import common_facts, difference, machine_of, without_turns
+from kdyno.store.comparable import common_facts, difference, machine_of, reservations
 from kdyno.store.folder import Folder
 from kdyno.store.manifest import Manifest
 from kdyno.store.reading import parse
@@ -303,19 +303,18 @@ class Union:
                 f"{self.manifest.origin} was changed since the run began: {machine} measures "
                 "something else. Begin a new run, or put the file back and go on with --resume"
             )
+        taken = reservations((self.manifest, manifest))
         if self._first is None:
             self._first = manifest
-            keys = ("images", "cases", "machine", "variants", "interleave")
-            taken = {key: getattr(manifest, key) for key in keys}
-            self.manifest = self.manifest.model_copy(update=taken)
+            keys = ("images", "cases", "variants", "interleave")
+            taken |= {key: getattr(manifest, key) for key in keys}
         elif what := difference(self._first, manifest):
             raise ToolError(
                 f"{machine} measured something else than the nodes before it: the {what} "
                 f"{'are' if what[-1] == 's' else 'is'} not theirs. `kdyno doctor --on` compares "
                 "nodes; [fleet] constraint chooses like ones"
             )
-        both = without_turns((self.manifest, manifest))
-        self.manifest = self.manifest.model_copy(update=both)
+        self.manifest = self.manifest.model_copy(update=taken)
         if machine not in self.manifest.machines:
             machines = {**self.manifest.machines, machine: manifest.host}
             update = {"machines": machines, "host": common_facts(list(machines.values()))}

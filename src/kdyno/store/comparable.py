@@ -73,7 +73,6 @@ def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[
     for manifest in manifests:
         shared = {key: own for key, own in shared.items() if manifest.overrides.get(key) == own}
     seeds = "\n".join(f"{manifest.created} {manifest.seed}" for manifest in manifests)
-    caveats = dict.fromkeys(flag for manifest in manifests for flag in manifest.machine.caveats)
     later = max(manifest.created for manifest in manifests)
     # A microsecond later, so that what was joined is newer than all that it came from.
     with suppress(ValueError, OverflowError):
@@ -84,12 +83,11 @@ def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[
             "created": later,
             "seed": int.from_bytes(sha256(seeds.encode()).digest()[:4], "big"),
             "host": common_facts(hosts),
-            "machine": first.machine.model_copy(update={"caveats": tuple(caveats)}),
             "machines": dict(zip(names, hosts, strict=True)),
             "joined": tuple(run.name for run in runs),
             "blocks": tuple(block for manifest in manifests for block in manifest.blocks),
             "failed": {name: why for own in manifests for name, why in own.failed.items()},
-            **without_turns(manifests),
+            **reservations(manifests),
             "overrides": shared,
             "state": "finished",
             "stopped": f"{len(runs)} runs were joined",
@@ -97,12 +95,16 @@ def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[
     )
 
 
-def without_turns(manifests: Sequence[Manifest]) -> dict[str, Any]:
-    """Why any of these runs measured by whole boots, or a case whole: keys of the manifest of all;
-    a reason of several stands there once."""
+def reservations(manifests: Sequence[Manifest]) -> dict[str, Any]:
+    """What holds for all of these runs because it holds for one: keys of the manifest of all.
+    What is to be said of a machine, and why a run measured by whole boots, or a case whole."""
+    caveats = dict.fromkeys(flag for own in manifests for flag in own.machine.caveats)
     whys = dict.fromkeys(why for own in manifests for why in own.why_boots.split("; ") if why)
-    whole = {name: why for own in manifests for name, why in own.whole.items()}
-    return {"why_boots": "; ".join(whys)[:1000], "whole": whole}
+    return {
+        "machine": manifests[-1].machine.model_copy(update={"caveats": tuple(caveats)[:1000]}),
+        "why_boots": "; ".join(whys)[:1000],  # a reason of several stands there once
+        "whole": {name: why for own in manifests for name, why in own.whole.items()},
+    }
 
 
 def common_facts(hosts: Sequence[Facts]) -> Facts:
