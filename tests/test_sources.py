@@ -126,6 +126,7 @@ def test_git_takes_any_ref_and_only_what_is_committed(tree: Path, cache: Path) -
     head = make_repository(tree)
     (tree / "lib/sort.c").write_text("changed\n")
     trees = [got(f"git:{tree}{ref}", cache) for ref in ("", "#main", "#v7.3.4", f"#{head[:10]}")]
+    trees.append(got(f"git:{tree / 'lib'}", cache))  # which lies in the repository
     assert len({one.path for one in trees}) == 1
     assert "changed" not in (trees[0].path / "lib/sort.c").read_text()
     assert trees[0].digest == git(tree, "rev-parse", "HEAD^{tree}")

@@ -291,7 +291,7 @@ def _source(text: str, info: ValidationInfo) -> str:
         if not exists(path, wanted == "folder"):
             raise ValueError(f"{quoted(source)}: there is no {wanted} {path}")
         source = f"{kind}:{path}"
-    elif kind == "git" and not _GIT_URL.match(rest):
+    elif kind == "git" and rest.partition("#")[0] and not _GIT_URL.match(rest):
         repository, mark, ref = rest.rpartition("#") if "#" in rest else (rest, "", "")
         source = f"git:{place.path(repository)}{mark}{ref}"
     return _checked(source, place.vocabulary.check_source)

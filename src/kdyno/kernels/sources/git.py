@@ -118,7 +118,8 @@ def resolve(request: Request) -> Tree:
         own = scratch / "repository"
         _make(own, "sha1" if len(commit) == 40 else "sha256")
         request.progress(f"fetching {spec}", None)
-        want = ["--", str(folder), f"+{commit}:refs/kdyno/asked"]
+        # It does not look above the folder, as it does for all that was asked before.
+        want = ["--", str(_parts(folder)[0]), f"+{commit}:refs/kdyno/asked"]
         fetch = ["git", "-C", str(own), *_FETCH, "--depth=1"]
         with _readable(folder):
             trees.run(
