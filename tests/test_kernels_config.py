@@ -200,6 +200,10 @@ def test_a_fragment_brings_what_its_machine_needs_besides(tmp_path: Path) -> Non
     ]
     with pytest.raises(UsageError, match=r"contradicts 'CONFIG_HOSTFS=y' \(from mine\.uml\.config"):
         parsed(text.format(', "CONFIG_HOSTFS=n"'), tmp_path)
+    # A program may have a fragment's name.
+    (tmp_path / "smp").write_text("#!/bin/sh\n")
+    (only,) = parsed(text.format(', "smp"'), tmp_path).variants
+    assert "CONFIG_SMP=y" in [line for each in only.config for line in each.lines]
 
 
 ROUTINE = next(routine.name for routine in list_routines() if routine.archs == ("um",))

@@ -104,7 +104,8 @@ def _from_files(
     at: KeyPath, entry: str, place: Place, machine: str, mistakes: Mistakes
 ) -> list[ConfigFragment]:
     folders = [place.folder, *place.vocabulary.fragment_dirs]
-    candidates = [folder / name for folder in folders for name in (f"{entry}.config", entry)]
+    # A program that lies beside the experiment may have a fragment's name.
+    candidates = [folder / name for name in (f"{entry}.config", entry) for folder in folders]
     file = next((candidate for candidate in candidates if exists(candidate)), None)
     if file is None:
         stems = (Path(name).stem for folder in folders for name in names_in(folder, "*.config"))
