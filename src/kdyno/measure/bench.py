@@ -17,6 +17,7 @@ from kdyno import deferred, whole
 from kdyno.command import stream
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.model import Box, Experiment, Variant, userland_of
+from kdyno.kernels.compiler import identify
 from kdyno.kernels.image import Image
 from kdyno.kernels.source import Progress
 from kdyno.machines.cpus import Placement
@@ -428,7 +429,9 @@ def _prepared(
     when it fails."""
     command = in_words(case.prepare, places)
     # The folders are named by a digest of what is in them, so their paths say enough.
+    compilers = (need for need in case.needs if need in ("cc", "gcc", "clang"))
     parts = [*command, *(f"{name}={path}" for path, name in shared)]
+    parts += [identify(name).version for name in compilers]
     folder = cache / "prepared" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     with whole.locked(folder.parent / ".lock"):
         if folder.is_dir():
