@@ -128,7 +128,7 @@ def stream(
     with log.open("ab") as sink:
         sink.write(f"$ {shlex.join(argv)}\n".encode())
         sink.flush()
-        with started(argv, together=True, env=env) as running:
+        with started(dying_with_us(argv), together=True, env=env) as running:
             # A line that never ends comes in parts.
             for raw in iter(partial(running.stdout.readline, 1 << 16), b""):
                 sink.write(raw)
