@@ -154,6 +154,21 @@ def test_a_file_that_a_flag_or_an_option_names_has_its_content_in_the_name(
             recipe = toy.recipe(request)
             seen += [recipe.digest, recipe.namesakes]
         assert len(set(seen)) == 4, request
+    listed, folder = tmp_path / "list", tmp_path / "root"
+    folder.mkdir()
+    listed.write_text(f"dir /x 755 0 0\nfile /init {file} 755 0 0\n")
+    for request, place in (
+        (variant("x", f'CONFIG_INITRAMFS_SOURCE="{listed}"'), file),
+        (variant("x", f'CONFIG_INITRAMFS_SOURCE="{folder}"'), folder / "init"),
+        (variant("x", f'CONFIG_SYSTEM_TRUSTED_KEYS="{file}"'), file),
+    ):
+        digests = []
+        for content in ("1", "2"):
+            place.write_text(content)
+            digests.append(toy.recipe(request).digest)
+        assert len(set(digests)) == 2, request
+    relative = variant("x", 'CONFIG_MODULE_SIG_KEY="certs/signing_key.pem"')
+    assert toy.recipe(relative).around == {}
     # Nothing that has no end is read, and what is no file is no matter.
     for path in ("/dev/zero", "/proc/kmsg", "/proc/kcore", "/nosuch", "/" + "a" * 300):
         assert toy.recipe(variant(cflags=f"-include {path}")).around == {}

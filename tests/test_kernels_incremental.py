@@ -7,7 +7,9 @@ import fcntl
 import os
 import shutil
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,6 +174,34 @@ def test_a_header_that_hides_another_is_read(tmp_path: Path) -> None:
     assert says(toy.build(variant("near", patches=(patch,)))).endswith("place near")
 
 
+@pytest.mark.needs("ccache")
+def test_a_file_that_an_object_only_embeds_is_that_of_the_variant(tmp_path: Path) -> None:
+    # ccache does not see it, nor does make.
+    routine = f'{FILES["arch/x86/lib/memcpy_64.S"]}.section .rodata\n.incbin "payload.txt"\n'
+    files = {"include/payload.txt": "of the source\n", "arch/x86/lib/memcpy_64.S": routine}
+    toy = Toy(tmp_path, files)
+    assert b"of the source\n" in toy.build(variant()).kernel.read_bytes()
+    patch = toy.edit("two", "include/payload.txt", "source", "patch")
+    for from_scratch in (True, False):
+        shutil.rmtree(toy.cache / "images")
+        image = toy.build(variant("two", patches=(patch,)), from_scratch=from_scratch)
+        assert b"of the patch\n" in image.kernel.read_bytes()
+
+
+def test_an_image_is_told_by_the_commit_that_was_asked_for(own: Toy) -> None:
+    own.build(variant())
+    own.tree = replace(own.tree, description="commit 2 of the same files")
+    assert own.build(variant()).build["source"] == "commit 2 of the same files"
+
+
+def test_a_trunk_of_the_future_is_nothing_to_start_from(own: Toy) -> None:
+    """A clock was set back: what is changed now looks older than its objects."""
+    image = own.build(variant())
+    os.utime(own.cache / "trunks" / image.digest / "trunk.json", (time.time() + 3600,) * 2)
+    patch = own.edit("now", "include/toy.h", "10", "30")
+    assert not own.build(variant("now", patches=(patch,))).build["from_trunk"]
+
+
 @pytest.mark.parametrize("folder", ["include", "arch/x86/um", "arch/um/include/shared/skas"])
 def test_each_folder_of_headers_may_hide_another(toy: Toy, folder: str) -> None:
     patches = [
@@ -225,9 +255,14 @@ def test_an_option_that_no_object_reads_costs_nothing_to_change(own: Toy) -> Non
     start = trunks.choose(own.cache, wanted, final)
     assert start.objects is not None
     assert start.objects.parent.name == own.recipe(variant("hz", "CONFIG_HZ=300")).digest
+    # What a compiler leaves for every object would be there for those that this kernel lacks.
+    assert trunks.choose(own.cache, wanted, final, same_objects=True).objects is None
     own.configure(wanted)
     image = own.build_recipe(wanted)
     assert image.build["from_trunk"] and not own.compiled
+    same = own.recipe(variant("hz", "CONFIG_HZ=300"))
+    final = own.build(variant("hz", "CONFIG_HZ=300")).config.read_text()
+    assert trunks.choose(own.cache, same, final, same_objects=True).objects is not None
 
 
 def test_a_damaged_trunk_or_image_is_made_again(own: Toy) -> None:

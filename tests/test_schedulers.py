@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from test_qemu import request, words
@@ -19,6 +20,7 @@ from kdyno.kernels import scheduler
 from kdyno.kernels.config import Wish
 from kdyno.kernels.image import Image
 from kdyno.kernels.scheduler import Scheduler, list_schedulers, refuse_unfit
+from kdyno.kernels.sources.tree import Tree
 from kdyno.machines import guest, qemu
 from kdyno.machines.cpus import Placement
 from kdyno.machines.guest import Built
@@ -91,12 +93,25 @@ def test_the_projects_own_say_what_they_are_and_call_themselves_by_their_names()
         assert re.findall(r'\.name = "(.*)"', source) == [name]
 
 
-def test_a_kernel_without_sched_ext_is_told_what_it_lacks() -> None:
+def test_a_kernel_without_sched_ext_is_told_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     variant = Variant("fast", "debian:x", arch="x86_64", scheduler="/somewhere/mine.bpf.c")
-    refuse_unfit(variant, [Wish(scheduler.NEEDED, "y", "sched-ext.config")])
-    refuse_unfit(replace(variant, scheduler=None), [])
+    given, tree = (
+        Wish(scheduler.NEEDED, "y", "sched-ext.config"),
+        cast(Tree, SimpleNamespace(path="")),
+    )
+    monkeypatch.setattr(scheduler, "for_tree", lambda _name, _tree: None)
+    refuse_unfit(variant, [given], tree)
+    refuse_unfit(replace(variant, scheduler=None), [], tree)
     with pytest.raises(UsageError, match=r"'fast': scheduler = 'mine'.*Add \"sched-ext\" to conf"):
-        refuse_unfit(variant, [Wish(scheduler.NEEDED, "n", "x")])
+        refuse_unfit(variant, [Wish(scheduler.NEEDED, "n", "x")], tree)
+
+    def absent(name: str, _tree: object) -> None:
+        raise UsageError(f"no {name} on PATH", key="compiler")
+
+    monkeypatch.setattr(scheduler, "for_tree", absent)
+    with pytest.raises(UsageError, match="compiled by clang: no clang on PATH") as refused:
+        refuse_unfit(variant, [given], tree)
+    assert refused.value.key == "scheduler"
 
 
 def built(tmp_path: Path) -> Scheduler:

@@ -187,6 +187,13 @@ class _Build:
         command += self.recipe.compiler.make_arguments(ccache)
         if self.compiled.cflags:
             command.append(f"KCFLAGS={self.compiled.cflags}")
+        # Neither make nor ccache, which need not preprocess, see what .incbin brings into an object,
+        # such as User Mode Linux' stub: only another command line makes another object. piggy.S,
+        # which is generated, brings in the kernel.
+        made_of = f"{self.recipe.tree.digest} {self.recipe.changes.digest()} {self.compiled.cflags}"
+        inputs = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+        command += [f"AFLAGS_{each}.o=-DKDYNO_INPUTS=0x{inputs}" for each in self.recipe.embedding]
+        command.append(f"AFLAGS_piggy.o=-DKDYNO_BUILD=0x{time.monotonic_ns():x}")
         command += [*_FIXED, *arguments]
         if defaults:
             command = ["sh", "-c", 'yes "" | "$@"', "sh", *command]
@@ -255,7 +262,11 @@ def build(
         start = Start()
         if not from_scratch:
             compiled = extract.compiled_by(recipe) if extract else recipe
-            start = images.choose(cache, compiled, final_config(cache, compiled))
+            final = final_config(cache, compiled)
+            # What a compiler leaves for an extract is of every object that is there.
+            start = images.choose(
+                cache, compiled, final, same_objects=bool(extract and extract.flags)
+            )
         count = jobs or os.cpu_count() or 1
         with _begun(name, recipe, cache, report, start, count, extract, links) as job:
             return _run(job)

@@ -128,7 +128,9 @@ def of_variant(
     for path, text in placed.items():
         _check_links(tree, path, "a memory routine")
         if path in files:
-            raise UsageError(f"a patch changes {path}, which `memcpy` replaces; use one of them")
+            raise UsageError(
+                f"a patch changes {path}, which a memory routine replaces; use one of them"
+            )
         if not (tree / path).is_file():
             raise UsageError(f"this source has no {path}, the place of a memory routine")
         files[path] = text.encode()

@@ -116,8 +116,9 @@ def find(cache: Path, recipe: Recipe) -> Image | None:
     """The image of ``recipe`` when it was built before."""
     folder = image_folder(cache, recipe)
     try:
-        build = values_in(folder / "build.json")
-    except (OSError, ValueError):
+        # Another commit may have the same tree.
+        build = {**values_in(folder / "build.json"), "source": recipe.tree.description}
+    except (OSError, ValueError, TypeError):
         return None
     if not (folder / "linux").is_file():
         return None
@@ -269,15 +270,21 @@ def _trunk_of(recipe: Recipe, config: str = "") -> _Trunk:
     )
 
 
-def choose(cache: Path, recipe: Recipe, final: str | None = None) -> Start:
+def choose(
+    cache: Path, recipe: Recipe, final: str | None = None, *, same_objects: bool = False
+) -> Start:
     """The trunk that leaves least to compile; Start() when there is none to use. final: the .config
-    that the recipe leads to, where it is known: one option may be read by one object or by all."""
+    that the recipe leads to, where it is known: one option may be read by one object or by all.
+    same_objects: only one without objects that this kernel lacks, which make leaves there."""
     target = _trunk_of(recipe, final or "")
     best, least = Start(), math.inf
     for folder, trunk in _trunks(cache):
         alike = (trunk.arch, trunk.compiler) == (target.arch, target.compiler)
         usable = alike and trunk.foreign <= target.foreign
         if not usable or (files := _different_files(folder, trunk, target)) is None:
+            continue
+        same = target.final and (trunk.source, trunk.final) == (target.source, target.final)
+        if same_objects and not same:
             continue
         same_flags = trunk.cflags == target.cflags
         if target.final and trunk.final:
@@ -383,6 +390,8 @@ def _different_files(folder: Path, trunk: _Trunk, target: _Trunk) -> frozenset[s
 def _trunks(cache: Path) -> Iterator[tuple[Path, _Trunk]]:
     for record in sorted((cache / "trunks").glob("*/trunk.json")):
         try:
-            yield record.parent, adapter(_Trunk).validate_python(values_in(record))
+            # Of the future, after a clock was set back: make would not see what is changed now.
+            if record.stat().st_mtime <= time.time():
+                yield record.parent, adapter(_Trunk).validate_python(values_in(record))
         except (OSError, ValueError):
             shutil.rmtree(record.parent, ignore_errors=True)

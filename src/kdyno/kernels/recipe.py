@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +39,14 @@ from kdyno.kernels.sources.tree import sha256_of
 # Part of every digest: raise it when the way of building changes what comes out.
 RECIPE_VERSION = 1
 _LARGEST_BYTES = 1 << 30
+_FILES = (
+    "SYSTEM_TRUSTED_KEYS",
+    "SYSTEM_REVOCATION_KEYS",
+    "MODULE_SIG_KEY",
+    "BOOT_CONFIG_EMBED_FILE",
+)
+"""Options whose value is a file; of the source, where it does not begin at the root."""
+_OTHER_ARCH = re.compile(r"arch/(?!um/|x86/)")
 _PATH = re.compile(r"(?<![^\s=,:])/[^\s=,:]+")
 _HEADER = re.compile(
     r"(?:(?:arch/(?:um|x86)/)?include/(?:uapi/|shared/(?:skas/)?)?|arch/x86/um/(?:shared/)?)(.+\.h)"
@@ -83,7 +92,10 @@ class Recipe:
         options = {wish.option: wish.value.strip('"') for wish in self.wishes}
         folder = Path(options.get("CONFIG_EXTRA_FIRMWARE_DIR") or "/lib/firmware")
         named = [Path(each) for each in _PATH.findall(flags)]
-        named += [Path(each) for each in options.get("CONFIG_INITRAMFS_SOURCE", "").split()]
+        sources = options.get("CONFIG_INITRAMFS_SOURCE", "").split()
+        named += [file for each in sources for file in _of_initramfs(Path(each))]
+        values = (Path(options.get(f"CONFIG_{option}", "")) for option in _FILES)
+        named += [value for value in values if value.is_absolute()]
         named += [folder / each for each in options.get("CONFIG_EXTRA_FIRMWARE", "").split()]
         files = {str(each): sha256_of(each) for each in named if _is_plain_file(each)}
         native = "=native" in flags or options.get("CONFIG_X86_NATIVE_CPU") == "y"
@@ -119,10 +131,34 @@ class Recipe:
         several += [json.dumps(self.around, sort_keys=True)] if self.around else []
         return _digest("\n".join(several).encode("utf-8", "surrogateescape"))[:16]
 
+    @cached_property
+    def embedding(self) -> list[str]:
+        """Names, without suffix, of the assembler files that bring in other files as they are."""
+        files = (self.tree.manifest().keys() | self.changes.files.keys()) - self.changes.deleted
+
+        def content(path: str) -> bytes:
+            place = self.tree.path / path
+            return self.changes.files.get(path) or (place.read_bytes() if place.is_file() else b"")
+
+        own = (path for path in files if path.endswith(".S") and not _OTHER_ARCH.match(path))
+        return sorted({Path(path).stem for path in own if b".incbin" in content(path)})
+
     def _seen_by_kconfig(self, **other: object) -> str:
         visible = [path for path in self.changes.files if not path.endswith((".c", ".S", ".h"))]
         inputs = dict(self.inputs, changes=self.changes.only(visible).digest(), cflags="", **other)
         return _digest(json.dumps(inputs, sort_keys=True).encode())[:32]
+
+
+def _of_initramfs(source: Path) -> Iterator[Path]:
+    """What goes into it: all of a folder, or a file, and what that names where it is a list."""
+    if source.is_dir():
+        yield from sorted(source.rglob("*"))
+    elif _is_plain_file(source):
+        yield source
+        for line in source.read_bytes().splitlines() if source.suffix != ".cpio" else ():
+            match line.split():
+                case [b"file", _name, place, *_]:
+                    yield Path(os.fsdecode(place))
 
 
 def _is_plain_file(path: Path) -> bool:
@@ -140,7 +176,8 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
     if variant.memcpy in NATIVE_COPIES and chosen.name != "x86_64":
         raise UsageError(
             f"variant {variant.name!r}: memcpy = {variant.memcpy!r} is for arch 'x86_64', whose "
-            f"kernels choose by the CPU's features; arch {chosen.name!r} does not"
+            f"kernels choose by the CPU's features; arch {chosen.name!r} does not",
+            key="memcpy",
         )
     placed: dict[str, str] = {}
     patches = variant.patches
@@ -148,7 +185,8 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
         if chosen.word_bits != 64:
             raise UsageError(
                 f"variant {variant.name!r}: memory routines are for 64-bit kernels, "
-                f"arch {chosen.name!r} is {chosen.word_bits}-bit"
+                f"arch {chosen.name!r} is {chosen.word_bits}-bit",
+                key=routines[0].function,
             )
         placed = kernel_sources(routines, chosen.name)
         if any(routine.function in PAGES for routine in routines):
@@ -156,7 +194,8 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
     if variant.program_bits not in (None, *chosen.runs):
         raise UsageError(
             f"variant {variant.name!r}: a kernel of arch {chosen.name!r} runs no "
-            f"{variant.program_bits}-bit programs"
+            f"{variant.program_bits}-bit programs",
+            key="programs",
         )
     lines = tuple(Wish(name, value, "").line for name, value in chosen.config.items())
     own = ConfigFragment(f"arch = {chosen.name}", lines)
@@ -165,10 +204,11 @@ def recipe_of(variant: Variant, tree: Tree) -> Recipe:
             raise UsageError(
                 f"variant {variant.name!r}: {wish.line} (from {wish.origin}) contradicts "
                 f"arch {chosen.name!r}, which sets it to {chosen.config[wish.option]}; "
-                "choose another arch or drop the line"
+                "choose another arch or drop the line",
+                key="config",
             )
     requests = wishes((*variant.config, own))
-    refuse_unfit(variant, requests)
+    refuse_unfit(variant, requests, tree)
     return Recipe(
         tree=tree,
         arch=chosen,

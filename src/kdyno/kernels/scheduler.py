@@ -61,15 +61,21 @@ def list_schedulers() -> dict[str, str]:
     return {name: match[1] if match else "" for name, match in texts.items()}
 
 
-def refuse_unfit(variant: Variant, wishes: Sequence[Wish]) -> None:
+def refuse_unfit(variant: Variant, wishes: Sequence[Wish], tree: Tree) -> None:
     """UsageError where the variant's kernel could not be given its scheduler."""
-    has_class = any(wish.option == NEEDED and wish.value == "y" for wish in wishes)
-    if variant.scheduler is not None and not has_class:
+    if variant.scheduler is None:
+        return
+    if not any(wish.option == NEEDED and wish.value == "y" for wish in wishes):
         raise UsageError(
             f"variant {variant.name!r}: scheduler = {called(variant.scheduler)!r} is loaded into a "
             f'kernel with {NEEDED}=y. Add "sched-ext" to config, of all variants: then they share '
-            "one kernel"
+            "one kernel",
+            key="scheduler",
         )
+    try:
+        for_tree("clang", tree.path)
+    except UsageError as problem:
+        raise UsageError(f"a scheduler is compiled by clang: {problem}", key="scheduler") from None
 
 
 def build(scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path) -> Scheduler:

@@ -171,7 +171,8 @@ def kernel_sources(routines: Iterable[Routine], arch: str) -> dict[str, str]:
         if arch not in routine.archs:
             raise UsageError(
                 f"{routine.function} = {routine.name!r} cannot go into a kernel of arch {arch!r}, "
-                f"only into {', '.join(routine.archs)}{'' if arch == 'um' else _NOT_NATIVE}"
+                f"only into {', '.join(routine.archs)}{'' if arch == 'um' else _NOT_NATIVE}",
+                key=routine.function,
             )
     return {FUNCTIONS[name]: flatten(routine.path) for name, routine in chosen.items()}
 

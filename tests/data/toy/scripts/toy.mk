@@ -26,7 +26,7 @@ endef
 $(foreach f,$(folders),$(eval $(call folder,$(f))))
 
 source = $(firstword $(wildcard $(srctree)/$(1:.o=.S)) $(srctree)/$(1:.o=.c))
-defines = -D__KERNEL__ $(if $(filter %.S,$(source)),-D__ASSEMBLY__)
+defines = -D__KERNEL__ $(if $(filter %.S,$(source)),-D__ASSEMBLY__ $(AFLAGS_$(notdir $(1))))
 command = $(CC) -Iinclude $(addprefix -I$(srctree)/include,/ /uapi) -include include/generated/autoconf.h $(defines) \
 	-Wall -O1 $(KCFLAGS) $(flags-$(1)) -c -o $(1) $(source)
 link = $(CC) -Wl,--build-id=none -o linux $(objects)
