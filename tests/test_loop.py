@@ -413,7 +413,7 @@ def test_neither_the_others_of_a_group_nor_kdyno_are_intruders() -> None:
     assert not any("guest_cpus_others_s" in boot.host.after for boot, _ in records)
 
 
-@pytest.mark.parametrize("last", ["mark", "bye", "fatal"])
+@pytest.mark.parametrize("last", ["mark", "bye", "fatal", "done", "ready"])
 def test_a_guest_that_says_more_than_an_answer_keeps_its_deadline(last: str) -> None:
     """Else one that hangs in the case, or on its way out, is waited for without an end."""
     job = Job((CaseJob("s", "c", "run", timeout_s=60.0),), turns=True)
@@ -425,13 +425,24 @@ def test_a_guest_that_says_more_than_an_answer_keeps_its_deadline(last: str) -> 
         dialogue.results(json.dumps(record).encode() + b"\n")
 
     say("hello", protocol=1, release="7.3", machine="m", word_bits=64, cpus=1, mem_kb=1, mono_ns=1)
-    if last == "mark":
-        say("begin", case=0, bench="run", mono_ns=1)
-        say("ready", case=0)
     assert math.isinf(dialogue.due_s())
-    dialogue.allow(60.0)  # as with any order
-    fields = {"mark": {"case": 0, "begins": 1}, "bye": {"mono_ns": 2, "inside_ns": 1}}
-    say(last, **fields.get(last, {"reason": "x"}))
+    fields = {
+        "mark": {"case": 0, "begins": 1},
+        "bye": {"mono_ns": 2, "inside_ns": 1},
+        "fatal": {"reason": "x"},
+        "done": {"case": 0, "user_ns": 1, "sys_ns": 1, "extra": {}},
+        "ready": {"case": 0},
+    }
+    if last in ("bye", "fatal"):
+        dialogue.ordered("bye", 60.0)
+    else:
+        dialogue.ordered("begin 0", 60.0)
+        say("begin", case=0, bench="run", mono_ns=1)
+        assert math.isfinite(dialogue.due_s())
+        say("ready", case=0)
+        assert math.isinf(dialogue.due_s())
+        dialogue.ordered("turn 0 5", 60.0)
+    say(last, **fields[last])
     assert not dialogue.reader.transcript.anomaly_texts and math.isfinite(dialogue.due_s())
 
 
@@ -518,7 +529,7 @@ def test_what_of_each_suite_is_measured_whole() -> None:
     cases = {name: {case.name for case in suite.cases} for name, suite in suites.items()}
     by_turns = ("unixbench", "xbench", "run", "kernel-compile", "make", "apachebench", "hackbench")
     assert {name: whole[name] for name in by_turns} == {name: set() for name in by_turns}
-    for name in ("fio", "tiobench", "sysbench", "stress-ng"):
+    for name in ("fio", "tiobench", "sysbench", "stress-ng", "wakeup"):
         assert whole[name] == cases[name], name
     assert cases["perf-bench"] - whole["perf-bench"] == {"sched-messaging"}
     item = suites["xbench"].case("disk.random.write_4k")

@@ -28,6 +28,7 @@ from kdyno.errors import UsageError
 from kdyno.reading.checked import values
 from kdyno.sandbox import FILTER
 from kdyno.store.boot import BootHost
+from kdyno.suites import protocol
 from kdyno.suites.job import Job, in_place, render
 from kdyno.suites.protocol import Begin, Bye, Fatal, Mark, Reader, Record, Transcript
 
@@ -40,6 +41,15 @@ ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 _MOST_BYTES = 16 << 20
 """Of a guest's console, and of its results."""
 _REPORT_MOST_BYTES = _READ_BYTES = 1 << 16
+_FAILURES = (protocol.CaseError, protocol.Skip)
+ANSWERS: Mapping[str, tuple[type[Record], ...]] = {
+    "begin": (protocol.Ready, *_FAILURES),
+    "turn": (protocol.Turn, *_FAILURES),
+    "end": (protocol.Done, *_FAILURES),
+    "case": (protocol.Sample, *_FAILURES),
+    "bye": (),
+}
+"""To the orders of guest/turns.h, by their first words. A goodbye has none."""
 _SOON_S = 0.25
 """That only an answer is waited for; then for everything that may happen to a guest."""
 _CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
@@ -128,11 +138,17 @@ class Dialogue:
         cases_s = first_word_s + 2 * grace_s + sum(case.timeout_s for case in job.cases)
         self._end_s = time.monotonic() + (limit_s or (math.inf if job.turns else cases_s))
         self._paused_s: float | None = None
+        self._answers: tuple[type[Record], ...] = (protocol.Hello,)
         self.allow(first_word_s)
 
     def allow(self, seconds: float) -> None:
         """The guest must show the next sign of life within ``seconds`` from now."""
         self._next_s = time.monotonic() + seconds
+
+    def ordered(self, order: str, seconds: float) -> None:
+        """The answer to an order of guest/turns.h is to come within ``seconds`` from now."""
+        self._answers = ANSWERS[order.partition(" ")[0]]
+        self.allow(seconds)
 
     def due_s(self) -> float:
         """When the guest is killed for its silence or its length."""
@@ -162,10 +178,14 @@ class Dialogue:
                 self._listener(case.case)
                 if not self.job.turns:
                     self.allow(case.timeout_s + self._grace_s)
+            elif self.job.turns:
+                # Whoever gives orders says how long each may take, until its answer and no other.
+                if isinstance(record, self._answers):
+                    self.allow(math.inf)
+                elif isinstance(record, Bye | Fatal):
+                    self.allow(self._grace_s)
             elif not isinstance(record, Mark):  # a case goes on
-                # Whoever gives orders says how long each may take; only its end has none.
-                ordered = self.job.turns and not isinstance(record, Bye | Fatal)
-                self.allow(math.inf if ordered else self._grace_s)
+                self.allow(self._grace_s)
 
 
 def printable_words(cmdline: str) -> list[str]:
@@ -371,7 +391,7 @@ class Session:
         guests whose job has ``turns``. A guest that is gone takes no notice."""
         if self.ended:
             return
-        self._dialogue.allow(limit_s)
+        self._dialogue.ordered(order, limit_s)
         with suppress(BrokenPipeError, BlockingIOError):
             os.write(self._orders, order.encode() + b"\n")
 

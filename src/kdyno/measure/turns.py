@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 from kdyno.machines.machine import Alive, Machine, Plan
-from kdyno.machines.process import Events, Outcome, Session
+from kdyno.machines.process import ANSWERS, Events, Outcome, Session
 from kdyno.measure.bench import Bench
 from kdyno.measure.boot import Rounds, now, record_of
 from kdyno.store.boot import BootRecord
@@ -42,8 +42,6 @@ LEAST_LONG = 2
 group from what is between groups, and so how many would be best."""
 WORD_S = 15.0
 """For an answer that takes no work."""
-_ANSWERS = (record.Turn, record.CaseError, record.Skip)
-"""To a turn."""
 _CALIBRATING = 12
 """Turns that may go into finding out how many operations a turn has."""
 _WAITS = 4
@@ -122,7 +120,7 @@ class Member:
         """Set the case up; afterwards ``ready`` says whether it takes turns."""
         self.ready = self.marks = False
         self.send(f"begin {index}", limit_s)
-        answer = self.hear(record.Ready, record.CaseError, record.Skip)
+        answer = self.hear(*ANSWERS["begin"])
         self.ready = isinstance(answer, record.Ready)
         self.session.meter()
 
@@ -134,26 +132,26 @@ class Member:
         # The guest takes an unmeasured lead-in too. There is none: measured, it made turns longer
         # and groups differ more (docs/how-it-measures.md).
         answered = self.session.ask(f"turn 0 {operations}", limit_s)
-        if (self.marks or not answered) and (answer := self.hear(*_ANSWERS)) is not None:
+        if (self.marks or not answered) and (answer := self.hear(*ANSWERS["turn"])) is not None:
             self._records.appendleft(answer)
         self.cpu_ns = max(0, self.session.cpu_ns() - before_ns)
 
     def took(self) -> int | None:
         """The turn's nanoseconds by the guest's clock; None where there was no answer, or one of no
         time: that is of a turn without operations, which nobody ordered."""
-        answer = self.hear(*_ANSWERS)
+        answer = self.hear(*ANSWERS["turn"])
         return (answer.ns or None) if isinstance(answer, record.Turn) else None
 
     def end(self, limit_s: float) -> None:
         if self.ready and not self.lost:
             self.send("end", limit_s)
-            self.hear(record.Done, record.CaseError, record.Skip)
+            self.hear(*ANSWERS["end"])
         self.ready = False
 
     def whole(self, index: int, limit_s: float) -> None:
         """The case from its beginning to its end, as in a boot of its own."""
         self.send(f"case {index}", limit_s)
-        self.hear(record.Sample, record.CaseError, record.Skip)
+        self.hear(*ANSWERS["case"])
 
 
 # One turn of each guest: short ones one after the other, long ones in slices.
@@ -246,7 +244,7 @@ class _Long:
         until_s = began_s + SLICE_S
         self.member.session.resume()
         while True:
-            answer = self.member.hear(*_ANSWERS, record.Mark, until_s=until_s)
+            answer = self.member.hear(*ANSWERS["turn"], record.Mark, until_s=until_s)
             now_s = clock.now_s()
             self._ran_s += now_s - began_s
             began_s = now_s
@@ -266,6 +264,8 @@ def why_whole(case: Case) -> str:
         return "its figure is what the program says, by a clock that jumps when a guest is frozen"
     if case.disk_bytes and not case.work:
         return "its disk is the host's, which goes on writing in the others' turns"
+    if case.bench == "contend":
+        return "its processes compute in the others' turns, and its figure is not the time it takes"
     return ""
 
 
@@ -329,6 +329,8 @@ def _calibrated_by(member: Member, job: CaseJob, operations: int) -> tuple[int, 
         if (ns := member.took()) is None:
             return None
         member.whole_s = member.clock.now_s() - began_s
+        # The guest's word, but it cannot have taken longer than was waited for it.
+        ns = min(ns, max(1, round(member.whole_s * 1e9)))
         if job.operations or ns >= TURN_S * 5e8:
             # Nothing shorter counts: a clock may know nothing but its ticks.
             best_ns = min(best_ns, ns / operations)
