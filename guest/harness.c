@@ -171,13 +171,20 @@ static uint64_t calibrate(const struct bench *bench, double seconds) {
     uint64_t start = clock_ns(), iterations = 1;
     for (int calls = 1;; calls++) {
         double took_ns = (double)timed(bench, iterations) + 1;
-        if (took_ns / (double)iterations < best_ns)
-            best_ns = took_ns / (double)iterations;
-        double wanted = part_ns / best_ns;
-        if ((took_ns >= part_ns / 2 && calls >= 3) || (double)(clock_ns() - start) > limit_ns ||
-            wanted > (double)PLAN_OPERATIONS_MOST)
+        double each_ns = took_ns / (double)iterations;
+        // Nothing shorter says how long an operation takes: a clock may know nothing but its ticks.
+        bool enough = took_ns >= part_ns / 2;
+        if (enough && each_ns < best_ns)
+            best_ns = each_ns;
+        if ((enough && calls >= 3) || (double)(clock_ns() - start) > limit_ns ||
+            iterations > PLAN_OPERATIONS_MOST / 10) {
+            double wanted = part_ns / (best_ns < INFINITY ? best_ns : each_ns);
+            if (wanted > (double)PLAN_OPERATIONS_MOST)
+                return PLAN_OPERATIONS_MOST;
             return wanted < 1 ? 1 : (uint64_t)wanted;
-        double next = 0.6 * wanted, most = 10.0 * (double)iterations;
+        }
+        double next = 0.6 * part_ns / (enough ? best_ns : each_ns);
+        double most = 10.0 * (double)iterations;
         iterations = next < 1 ? 1 : (uint64_t)(next < most ? next : most);
     }
 }
@@ -211,7 +218,8 @@ static void measure_seconds(const struct bench *bench, double seconds, uint64_t 
         said_ns[done] = figure_of(bench, operations, ns[done]);
         // A machine that was busy all through the calibration looked slow: begin again.
         if ((double)ns[done++] < part_ns / 3 && retries-- > 0) {
-            operations = (uint64_t)((double)operations * part_ns / (double)(ns[done - 1] + 1)) + 1;
+            double factor = part_ns / (double)(ns[done - 1] + 1);
+            operations = (uint64_t)((double)operations * (factor < 10 ? factor : 10)) + 1;
             total_ns = done = 0;
         }
     }

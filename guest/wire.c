@@ -38,13 +38,14 @@ static void take_note(struct wire_reader *reader, const unsigned char *payload, 
         return;
     }
     size_t value = length - key - 1;
+    // Of what a command printed the end matters: its figure stands there.
     if (value > WIRE_NOTE_BYTES_MAX - reader->note_used)
         value = WIRE_NOTE_BYTES_MAX - reader->note_used;
     struct wire_note *note = &reader->notes[reader->note_count++];
     memcpy(note->key, payload, key + 1);
     note->start = reader->note_used;
     note->length = value;
-    memcpy(reader->note_bytes + reader->note_used, payload + key + 1, value);
+    memcpy(reader->note_bytes + reader->note_used, payload + length - value, value);
     reader->note_used += value;
 }
 

@@ -61,6 +61,28 @@ def test_a_repetition_too_short_for_the_clock_is_an_error(program: Path) -> None
     assert done.returncode == 1 and "less than 1 ms cannot be timed" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def ticked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The harness by a clock that only its ticks move."""
+    program = tmp_path_factory.mktemp("native") / "ticked"
+    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{GUEST}"]
+    source = Path(__file__).with_name("native") / "clock_ticked.c"
+    flags += ["-Dclock_gettime=ticked_gettime", "-o", str(program)]
+    subprocess.run(["gcc", *flags, source, GUEST / "harness.c"], check=True)
+    return program
+
+
+@pytest.mark.needs("gcc")
+@pytest.mark.parametrize("seconds", [0.1, 1.0])
+@pytest.mark.parametrize("tick_ns", [1, 4_000_000, 10_000_000])
+@pytest.mark.parametrize("each_ns", [1, 1000, 7_000_000])
+def test_a_clock_that_knows_its_ticks_only_makes_no_case_endless(
+    ticked: Path, each_ns: int, tick_ns: int, seconds: float
+) -> None:
+    took_s, repetitions = call(ticked, str(each_ns), str(tick_ns), str(seconds)).stdout.split()
+    assert seconds / 2 < float(took_s) < 3 * seconds + 0.5 and int(repetitions) >= 1
+
+
 def ran(program: Path, tmp_path: Path, *words: str, operations: int = 1) -> dict[str, Any]:
     return bench(program, tmp_path, "run", "--operations", str(operations), "--", *words)
 
@@ -75,6 +97,9 @@ def test_run_keeps_the_output_of_the_last_run(program: Path, tmp_path: Path) -> 
     # Of much output only the end.
     text = ran(program, tmp_path, "sh", "-c", "seq 1 100000; echo last")["extra"]["stdout"]
     assert text.endswith("100000\nlast\n") and 32 * 1024 <= len(text) <= 64 * 1024
+    # Beside other notes there is room for a little less, and then it is the beginning that goes.
+    script = "head -c 65528 /dev/zero | tr '\\0' x; echo 12.345"
+    assert ran(program, tmp_path, "sh", "-c", script)["extra"]["stdout"].endswith("x12.345\n")
 
 
 def test_a_printed_figure_may_come_from_a_run_too_short_to_time(
