@@ -57,6 +57,8 @@ SPARE_BYTES = 1 << 30
 _PAGES_IN_ORDER = (
     "free pages could not be put at drawn places: where a case's pages lie is an accident"
 )
+_FILE_BYTES, _ROUND_BYTES = 256 << 20, 64 << 20
+"""Such as the counts of QEMU's plugin; UML rounds up."""
 _PART_BYTES = 1 << 20
 """Of a console, kept of its beginning and of its end."""
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -300,9 +302,16 @@ class Boot(Plan, ABC):
         """The guest's clock goes as the host's does, and can be held against it."""
         return True
 
-    def supervised(self, program: str, pipes: Pipes) -> list[str]:
-        """The guest program over what follows: it sees to its end, and reports what it took."""
-        alone = ("--alone", "yes") if self.sandboxed else ()
+    def supervised(self, program: str, pipes: Pipes, memory_bytes: int = 0) -> list[str]:
+        """The guest program over what follows: it sees to its end, and reports what it took.
+        memory_bytes: of a guest, which may write files as large as that or its disk; 0: no guest,
+        whose programs may write what they like."""
+        alone = ["--alone", "yes"] if self.sandboxed else []
+        if memory_bytes:
+            alone += [
+                "--fsize",
+                str(max(memory_bytes, self.disk_bytes, _FILE_BYTES) + _ROUND_BYTES),
+            ]
         return [program, "supervise", "--report-fd", str(pipes.report), *alone]
 
     def boxed(

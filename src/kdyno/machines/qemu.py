@@ -290,7 +290,7 @@ class QemuBoot(Boot):
             own, monitor = Monitor(near), far.detach()
             passed = (*plugin, monitor)
         argv = [
-            *self.supervised(inside, pipes),
+            *self.supervised(inside, pipes, self.memory_bytes),
             *("--stdin", str(pipes.orders), "--stdout", str(pipes.results), "--"),
             *self.qemu_words(places, pipes.console, plugin, monitor),
         ]

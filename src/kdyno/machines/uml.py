@@ -68,7 +68,7 @@ class UmlBoot(Boot):
         cpus = len(self.placement.guest)
         orders = f"fd:{pipes.orders}" if self.job.turns else "null"
         argv = [
-            *self.supervised(program, pipes),
+            *self.supervised(program, pipes, self.memory_bytes),
             # UML wants them so, and would look for itself in /proc to start anew with them.
             *("--addresses", "fixed"),
             *(word for name, to in outputs for word in ("--output", f"{name}:{to}")),
