@@ -124,6 +124,34 @@ def test_of_many_machines_a_text_has_those_at_both_ends() -> None:
     assert "and 24 machines between" in lines[begin + 8] and "192" in lines[begin + 8]
 
 
+def strata(**ratios: float | None) -> tuple[StratumEffect, ...]:
+    """Each with an interval, but for a name that ends in _."""
+    return tuple(
+        StratumEffect(
+            stratum=name, ratio=ratio, ci=None if name[-1] == "_" else (0.9, 1.1), blocks=8
+        )
+        for name, ratio in ratios.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("machines", "models", "ends"),
+    [
+        # The models explain it, or machines of one model do, whose mean says nothing.
+        ({"a1": 1.05, "a2": 1.04, "b1": 0.97}, {"A": 1.045, "B": 0.97}, ["B", "A"]),
+        ({"a1": 1.05, "a2": 0.97, "b1": 1.01}, {"A": 1.01, "B": 1.01}, ["a2", "b1", "a1"]),
+        # One of too few groups was not in the test.
+        ({"a1": 1.05, "a2": 0.97, "b1_": 1.15}, {}, ["a2", "a1"]),
+        ({"a1_": 1.05, "b1_": None}, {}, ["b1_", "a1_"]),
+    ],
+)
+def test_what_differs_is_what_was_tested(
+    machines: dict[str, float], models: dict[str, float], ends: list[str]
+) -> None:
+    both = Strata(machines=strata(**machines), cpu_models=strata(**models))
+    assert [each.stratum for each in both.ordered()] == ends
+
+
 def test_effects_of_machines_are_those_of_typical_turns() -> None:
     machines = (StratumEffect(stratum="n0", ratio=1.0, ci=None, blocks=8),)
     for each, common in ((by_sums, "typical turns 0.00 %"), (effect, "together −4.00 %")):

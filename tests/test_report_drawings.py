@@ -9,6 +9,7 @@ import re
 import pytest
 from command_line import effect, verdict
 from hypothesis import given, strategies as st
+from on_screen import text
 from site_runs import measured
 from synthetic_run import DEMO
 
@@ -55,6 +56,31 @@ def test_load_says_how_often_it_sagged(
 def test_looks_take_any_text(text: str) -> None:
     for runnable, busy in looks(text):
         assert runnable >= 0 and busy >= 0
+
+
+@pytest.mark.parametrize(
+    ("ci", "ends"), [((0.8, 1.3), (-10.0, 10.0)), ((0.98, 1.3), (None, 10.0)), ((0.99, 1.03), None)]
+)
+def test_an_interval_that_goes_beyond_the_axis_has_a_mark_at_its_end(
+    ci: Interval, ends: tuple[float | None, float | None] | None
+) -> None:
+    others = [effect(f"other{at}", "slower", 1.0, ci=(0.98, 1.02)) for at in range(20)]
+    judged = verdict(effect("wild", "inconclusive", 1.01, ci=ci), *others)
+    panel = effects_panel(judged, *groups(judged))
+    assert panel is not None
+    (row,) = (row for row in panel.spec["vconcat"][0]["data"]["values"] if "wild" in row["row"])
+    assert (row.get("cut_low"), row.get("cut_high")) == pytest.approx(ends or (None, None))
+
+
+@pytest.mark.parametrize(
+    ("equivalent", "end"),
+    [(0.01, "1.5 %"), (0.001, "0.15 %"), (0.0001, "0.015 %"), (0.002, "0.3 %")],
+)
+def test_the_axis_of_a_terminal_ends_where_it_says(equivalent: float, end: str) -> None:
+    judged = verdict(
+        effect("pipe", "equivalent", 1.0, ci=(0.99999, 1.00001)), equivalent=equivalent
+    )
+    assert f"+{end}" in text(judged, 120)
 
 
 @pytest.mark.parametrize(

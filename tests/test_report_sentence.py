@@ -15,6 +15,7 @@ from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import csv, markdown
 from kdyno.report.sentence import answer
 from kdyno.store.verdict import Effect, Flag, Verdict
+from kdyno.suites.catalogue import UNIT
 
 
 def one(case: str, ratio: float | None, word: str, **more: Any) -> Effect:
@@ -112,6 +113,10 @@ TABLE: list[tuple[list[Effect], dict[str, Any], str]] = [
      "mine is equivalent to stock (within ±1 %) in e1; caution: cases that do not depend on the "
      "kernel moved too (dhry +2.00 % with mine), so the machine or the code's layout may be the "
      "cause" + EACH),
+    ([SAME[0], one("dhry", 1.02, "slower", control=True, exact=True, unit=UNIT)], {},
+     "mine is equivalent to stock (within ±1 %) in e1; caution: cases that do not depend on the "
+     "kernel moved too (dhry +2.00 % with mine), so what every case has a share in, such as the "
+     "tick, may be the cause" + EACH),
     ([SAME[0]], {"failed": {"bad": "did not build.\nlog"}},
      "mine is equivalent to stock (within ±1 %) in e1; bad failed (did not build)" + EACH),
     ([SAME[0]], {"failed": {"mine": "panic"}},
@@ -148,6 +153,13 @@ TABLE: list[tuple[list[Effect], dict[str, Any], str]] = [
      "mine is undecided against stock in pipe" + EACH),
     ([one("pipe", 1.1, "inconclusive", ci=None, blocks=4, links=LINKS)], {},
      "mine is undecided against stock: 4 links are too few, 6 are the least" + EACH),
+    # counts that agree need fewer
+    ([one("pipe", 1.1, "inconclusive", ci=None, blocks=2, better="lower", unit=UNIT)], {},
+     "mine is undecided against stock: 2 blocks are too few" + EACH),
+    ([one("c", 1.02, "faster", inside_noise_floor=True),
+      *(one("c", 1.0, "equivalent", variant=f"v{n}") for n in range(4))], {},
+     "Of 5 variants against stock, 1 is faster (mine, in c by 2.00 % (inside the noise floor)), "
+     "4 are everywhere within ±1 % (v0; v1; v2; v3)" + EACH),
     ([one("pipe", 1.00003, "slower", equivalent_too=True, exact=True, **TIME)], {},
      "mine is slower than stock by too little to matter (within ±1 %) in pipe (+0.003 %)" + EACH),
     ([SAME[0], one("e1", 1.0, "equivalent", variant="copy", noise_floor=0.004)],

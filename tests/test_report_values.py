@@ -23,6 +23,7 @@ from test_report_gate import crossed, level
 from test_report_sentence import one
 
 from kdyno import labs
+from kdyno.machines.host import CAVEAT
 from kdyno.report import exporters
 from kdyno.report.evidence import Evidence
 from kdyno.report.page import builds_section
@@ -68,10 +69,15 @@ def test_a_kernel_that_was_booted_alone_is_not_the_one_that_runs_here() -> None:
         manifest = Manifest.model_validate(about | {"machine": {"kind": machine}})
         words = worded(HOST.model_copy(update={"baseline": "stock"}), manifest).answer
         assert words.startswith(f"{kernel}: 1 case of 2 measured, {boots} at most; nothing is")
-    for form in ("markdown", "html"):
-        content = str(exporters.exporter(form).export(Evidence(HOST)))
-        assert "paired within blocks" not in content and "do not matter" not in content
-    assert "1 boot of each of 1 kernel " in content
+    for flags, noun in (((), "boot"), ((CAVEAT,), "repetition")):
+        judged = HOST.model_copy(update={"flags": flags})
+        markdown, html = (
+            str(exporters.exporter(form).export(Evidence(judged))) for form in ("markdown", "html")
+        )
+        for content in (markdown, html):
+            assert "paired within blocks" not in content and "do not matter" not in content
+        assert f"{noun.title()}s: running 1." in markdown
+        assert f"1 {noun} of each of 1 kernel " in html
 
 
 def test_a_remark_says_what_it_is_about() -> None:

@@ -168,7 +168,7 @@ def differing(strata: Mapping[Key, Strata]) -> list[Flag]:
     for (suite, case, variant), own in strata.items():
         if not own.differs:
             continue
-        ordered = sorted(own.cpu_models or own.machines, key=lambda each: each.ratio or 1.0)
+        ordered = own.ordered()
         half, left = _STRATA_SHOWN // 2, len(ordered) - _STRATA_SHOWN
         ends = [*ordered[:half], *ordered[-half:]] if left > 0 else ordered
         listed = [f"{100 * ((one.ratio or 1.0) - 1.0):+.2f} % on {one.stratum}" for one in ends]

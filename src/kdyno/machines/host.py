@@ -19,13 +19,13 @@ from kdyno.machines.guest import Boot, Diagnosis, Ground, disk_folder, guest_pro
 from kdyno.machines.machine import Can, Machine, Method, Plan, Setup, only_times, run_to_end
 from kdyno.machines.process import ENVIRONMENT, Command, Ended, Events, Listener, Pipes, Session
 from kdyno.sandbox import HOST, named
-from kdyno.store.verdict import Flag
+from kdyno.store.verdict import IN_ONE_BOOT, Flag
 from kdyno.suites.job import Job
 from kdyno.suites.protocol import Transcript
 
 NAME = "host"
 CAVEAT = Flag(
-    kind="not-rebooted",
+    kind=IN_ONE_BOOT,
     text="every repetition ran on one and the same boot of the host's kernel: the spread between "
     "boots is not in these intervals",
 )

@@ -288,7 +288,7 @@ def _effect_test(effect: Effect, verdict: Verdict) -> Test:
         values = (effect.baseline_value, effect.paired_value)
         text += f" {effects.in_figures(effect)}"
         text += f" {' to '.join(figures.quantity(value, unit) for value in values)}"
-    text += f", {figures.count(effect.blocks, 'block')}"
+    text += f", {figures.count(effect.blocks, 'link' if effect.links else 'block')}"
     outcome = None
     if not counted:
         return Test(name, text)

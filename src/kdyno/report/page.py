@@ -289,9 +289,9 @@ def boots_section(evidence: Evidence) -> Html | None:
 
 def _arm(variant: str, points: Sequence[Point], unit: str) -> str:
     middle = figures.quantity(median(point.score for point in points), unit)
-    disturbed = sum(bool(point.boot.disturbed) for point in points)
+    flagged = sum(bool(point.boot.disturbed) for point in points)
     boots = figures.count(len(points), "boot")
-    return f"{plain.short(variant)}: {boots}, median {middle}, {disturbed} disturbed"
+    return f"{plain.short(variant)}: {boots}, median {middle}, {flagged} flagged"
 
 
 def spread_section(evidence: Evidence) -> Html | None:
@@ -328,7 +328,7 @@ _SPREAD_COLUMNS = (
     Column("Case", lambda cell: effects.case(cell[0], "beside"), "name"),
     Column("Kernel", lambda cell: cell[1], "name"),
     Column("Boots", lambda cell: len(cell[2]), "number"),
-    Column("Disturbed", lambda cell: sum(bool(of.boot.disturbed) for of in cell[2]), "number"),
+    Column("Flagged", lambda cell: sum(bool(of.boot.disturbed) for of in cell[2]), "number"),
     Column("Median", lambda cell: effects.amount(cell[0], _median(cell)), "number"),
     Column("Middle half", _middle_half, "number", figures.share),
     Column("Variation", _variation, "number", figures.share),

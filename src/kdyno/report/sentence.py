@@ -165,7 +165,9 @@ class _Answer:
         if all(effect.ci is None for effect in effects) and self.verdict.rule != RULE:
             blocks = max(effect.blocks for effect in effects)
             noun = "link" if any(effect.links for effect in effects) else "block"
-            least = f", {_LEAST_BLOCKS} are the least" if blocks < _LEAST_BLOCKS else ""
+            # Counts need fewer, where they agree.
+            few = blocks < _LEAST_BLOCKS and all(effect.unit != UNIT for effect in effects)
+            least = f", {_LEAST_BLOCKS} are the least" if few else ""
             return [f"{text}: {figures.count(blocks, noun)} {_are(blocks)} too few{least}"]
         cases = list({effect.key[:2]: effect for effect in effects}.values())
         return [f"{text} {self.place(cases, cases)}{_blocks_needed(effects)}"]
@@ -236,6 +238,7 @@ class _Answer:
             tops.sort(key=lambda top: -_distance(top[1]))
             names = [plain.short(group.variant) for group, _ in tops]
             size = f"in {self.case(tops[0][1])} {_by(tops[0][1])}"
+            size += " (inside the noise floor)" if tops[0][1].inside_noise_floor else ""
             if len(tops) == 1:
                 only = "most " if len(tops[0][0].tested) > 1 else ""
                 parts.append(f"1 is {word} ({names[0]}, {only}{size})")
@@ -277,8 +280,7 @@ class _Answer:
         spans = []
         for effect in self.verdict.effects:
             if effect.strata is not None and effect.strata.differs:
-                strata = effect.strata.cpu_models or effect.strata.machines
-                ordered = sorted(strata, key=lambda stratum: stratum.ratio or 1.0)
+                ordered = effect.strata.ordered()
                 spans.append((ordered[0], ordered[-1], effect))
         if not spans:
             return []
@@ -301,9 +303,12 @@ class _Answer:
             f"{self.case(effect)} {figures.effect(effect.ratio)} with {plain.short(effect.variant)}"
             for effect in sorted(moved, key=_distance, reverse=True)
         ]
+        cause = "the machine or the code's layout"
+        if all(effect.exact for effect in moved):
+            cause = "what every case has a share in, such as the tick,"
         return [
             "caution: cases that do not depend on the kernel moved too "
-            f"({listed(_short(names))}), so the machine or the code's layout may be the cause"
+            f"({listed(_short(names))}), so {cause} may be the cause"
         ]
 
     def case(self, effect: Effect) -> str:

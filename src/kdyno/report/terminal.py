@@ -105,7 +105,7 @@ def _layout(verdict: Verdict, items: list[Effect], width: int, indent: int) -> L
     at = layout.grid.columns.index(space)
     room = min(_CHART_LEAST + layout.left, _CHART_MOST) - 1 | 1  # odd: 1 is in the middle
     half = effects.limit(verdict)
-    decimals = 0 if half >= 0.02 else 1 if half >= 0.001 else 2
+    decimals = 0 if half >= 0.02 else 1 if half >= 0.002 else 2 if half >= 0.0002 else 3
     low, high = (figures.percent(side * half, decimals=decimals) for side in (-1, 1))
     axis = f"{low.ljust(room // 2)}0"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -37,8 +37,9 @@ def _within(least: float, most: float) -> BeforeValidator:
     return BeforeValidator(checked)
 
 
-NO_SANDBOX = "no-sandbox"
-"""The flag of a run of which at least one boot was outside the sandbox."""
+NO_SANDBOX, IN_ONE_BOOT = "no-sandbox", "not-rebooted"
+"""Flags: of a run of which at least one boot was outside the sandbox; of repetitions that were all
+in one boot."""
 
 Confidence = Annotated[float, Field(ge=0.5, le=0.9999)]
 """As an experiment may ask for it."""
@@ -146,6 +147,20 @@ class Strata(Frozen):
     """Share of the scatter between machines that their blocks do not explain."""
     differs: bool = False
     """The test, corrected for the number of effects, says that they do not."""
+
+    def ordered(self) -> list[StratumEffect]:
+        """From the least to the greatest ratio, of those with an interval, as the test has only
+        these: models of CPU, or machines where these differ inside a model."""
+
+        def sorted_of(strata: Sequence[StratumEffect]) -> list[StratumEffect]:
+            tested = [each for each in strata if each.ci is not None] or strata
+            return sorted(tested, key=lambda each: each.ratio or 1.0)
+
+        def span(strata: Sequence[StratumEffect]) -> float:
+            return (strata[-1].ratio or 1.0) / (strata[0].ratio or 1.0) - 1.0
+
+        machines, models = sorted_of(self.machines), sorted_of(self.cpu_models)
+        return models if models and span(models) >= span(machines) / 2 else machines
 
 
 class Throughput(Frozen):
@@ -379,6 +394,10 @@ class Verdict(Frozen):
     @property
     def outside(self) -> bool:
         return any(flag.kind == NO_SANDBOX for flag in self.flags)
+
+    @property
+    def in_one_boot(self) -> bool:
+        return any(flag.kind == IN_ONE_BOOT for flag in self.flags)
 
     def effect_of(self, key: tuple[str, str, str]) -> Effect | None:
         """With the figures that its verdict rests on."""

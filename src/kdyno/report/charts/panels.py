@@ -19,6 +19,7 @@ from kdyno.report.evidence import Point
 from kdyno.report.groups import Group, cut_short, displayed, first_groups, groups
 from kdyno.report.sentence import answer
 from kdyno.store.verdict import Effect, FactorEffect, Verdict, deciding
+from kdyno.suites.catalogue import UNIT
 
 _ARROW_AT = 0.94
 """Of half the axis: an arrow at its very end would lie on the case's name."""
@@ -123,6 +124,10 @@ def _effect_row(effect: Effect, half: float, label_px: int) -> Spec:
             low, high = (low, row["at"]) if side > 0 else (row["at"], high)
         if low < high:
             row |= {"low": inside(low), "high": inside(high)}
+            # An interval that is cut off looks like a short one.
+            end = half * (1 + 1e-9)
+            row |= {"cut_low": -half} if low < -end and side >= 0 else {}
+            row |= {"cut_high": half} if high > end and side <= 0 else {}
     if side:  # what cannot be plotted, in words: before the line, or above it where it is long
         begin = row["low" if side > 0 else "high"] if "low" in row else row["at"]
         place, text_at = ("beside", begin) if 2 * begin * side > half else ("above", row["at"])
@@ -195,8 +200,10 @@ def picture(verdict: Verdict, format: str) -> str | bytes:
     cut = cut_short(verdict)
     more = (f" {cut[0].upper()}{cut[1:]}." if cut else "") + (f" {left}" if left else "")
     outside = " Measured without the sandbox." if verdict.outside else ""
+    counted = any(effect.unit == UNIT for effect in verdict.effects)
+    counts = " Instructions: the length of a path, not time." if counted else ""
     question = plain.sentence(verdict.question)[:140]
-    head = vega.heading(plain.short(verdict.experiment), f"{question}{more}{outside}")
+    head = vega.heading(plain.short(verdict.experiment), f"{question}{more}{outside}{counts}")
     spec = stack(specs or [filled("nothing.json", width=_ALONE_PX)], head, spacing_px=20)
     svg = vega.alone(spec, " ".join([answer(verdict), *(each.text for each in charts)]))
     return vega.png(svg) if format == "png" else svg + "\n"

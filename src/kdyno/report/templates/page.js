@@ -26,7 +26,7 @@ const pointsOf = (panel) => {
 const told = (panel, point) => {
   const [index, block, variant, started, kinds] = point.boot;
   const unit = run.cases[panel.dataset.case][2];
-  const disturbed = kinds.length ? `; disturbed: ${kinds.map((kind) => run.kinds[kind]).join(", ")}` : "";
+  const disturbed = kinds.length ? `; flagged: ${kinds.map((kind) => run.kinds[kind]).join(", ")}` : "";
   const score = point.score.toLocaleString(undefined, { maximumSignificantDigits: 5 });
   return `${run.variants[variant]}: ${score} ${unit}; boot ${index}, block ${block}, ${started.slice(11, 19)} UTC${disturbed}`;
 };
