@@ -93,6 +93,20 @@ def test_the_rival_is_the_faster_one_and_ratios_are_paired() -> None:
     assert (recorded.least, recorded.most, recorded.name) == (8, 4096, "wide")
 
 
+def test_draws_of_random_sizes_are_a_row_each_and_rivals_those_that_were_timed() -> None:
+    draws = [loads.load("L1", "random", 1, most, "any", most / 2) for most in (64, 1024, 65536)]
+    names = ("wide", "fsrm")
+    ns = {name: {load.id: [1.0 + at] * 8 for load in draws} for at, name in enumerate(names)}
+    ranks = zip(names, ("routine", "rival"), strict=True)
+    contenders = [{"name": name, "rank": rank} for name, rank in ranks]
+    bench = bench_of(loads=draws, ns=ns, contenders=contenders)
+    bands = results.bands(bench, ("L1", "random", "any"))
+    assert [(band.least, band.most) for band in bands] == [(1, 64), (1, 1024), (1, 65536)]
+    assert "× is time ÷ time of fsrm\n" in terminal.text(tables.bench_parts(bench, Screen(100)))
+    assert goals(bench)[0].name == "worst time ÷ fsrm, L1"
+    assert goals(bench_of())[0].name == "worst time ÷ the faster of fsrm and orig, L1"
+
+
 def test_the_bound_never_wins_equal_ones_are_named_and_the_mildest_worst_case() -> None:
     rows = bench_of().ns
     winner = results.best(bench_of(ns={**rows, "narrow": rows["wide"]}), GRID[:3], 1, 4096)

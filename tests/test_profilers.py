@@ -249,8 +249,8 @@ def test_what_perf_can_do_here(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = {"stat": b"<not supported>,,cycles,0,100.00,,\n", "evlist": b"cpu-clock:u\n"}
     monkeypatch.setattr(perf, "capture", lambda argv: Finished(0, outputs.get(argv[1], b"")))
     perf.ability.cache_clear()
-    event, notes = perf.ability()
-    assert event == "cpu-clock"
+    event, notes, sees_host = perf.ability()
+    assert event == "cpu-clock" and not sees_host
     assert "no hardware counters" in notes[0] and "perf_event_paranoid" in notes[1]
     refusal = Finished(255, b"Error:\nAccess to performance monitoring is limited")
     monkeypatch.setattr(perf, "capture", lambda _argv: refusal)

@@ -50,10 +50,14 @@ def compiled(folder: Path, flags: str) -> Path:
     source.write_text(SOURCE)
     tree = folder / "obj"
     (tree / "lib").mkdir(parents=True)
-    words = [*flags.split(), *loops.FLAGS.split()]
-    command = ["gcc", "-O3", *words, "-c", "-o", "lib/loops.o", str(source)]
-    subprocess.run(command, cwd=tree, check=True)
+    compile_into(tree, source, flags)
     return tree
+
+
+def compile_into(tree: Path, source: Path, flags: str) -> None:
+    words = [*flags.split(), *loops.FLAGS.split()]
+    command = ["gcc", "-O3", *words, "-c", "-o", f"lib/{source.stem}.o", str(source)]
+    subprocess.run(command, cwd=tree, check=True)
 
 
 def by_function(loops: Iterable[Loop]) -> dict[str, Loop]:
@@ -83,6 +87,17 @@ def test_gccs_loops_with_function_place_width_and_reason(records: Records) -> No
     assert {name: by_name[name].reason for name in reasons} == reasons
     assert by_name["clear"].reason == "" and by_name["clear"].library
     assert "other" in by_name["call"].words
+
+
+def test_an_object_with_loops_of_headers_only_has_the_others_root(tmp_path: Path) -> None:
+    tree = compiled(tmp_path, "-mavx2")
+    source = tmp_path / "src" / "lib" / "user.c"
+    body = "{ for (int i = 0; i < 4000; i++) a[i] += b[i]; }\n"
+    source.with_name("add.h").write_text(f"static inline void add(float *a, float *b)\n{body}")
+    source.write_text('#include "add.h"\nvoid user(float *a, float *b) { add(a, b); }\n')
+    compile_into(tree, source, "-mavx2")
+    (_, record) = surveys.records_of(tree, None).objects
+    assert (record.object, {loop.file for loop in record.loops}) == ("lib/user.o", {"lib/add.h"})
 
 
 def test_a_foreign_tree_is_left_as_it_is(tree: Path, records: Records) -> None:

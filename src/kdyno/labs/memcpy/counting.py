@@ -206,7 +206,7 @@ def distribution_of(counted: Counted, source: str, symbols: Symbols) -> Distribu
 
 def notes(counted: Counted) -> list[str]:
     """What is not in the counts."""
-    lines = [f"did not run: {why}" for why in counted.failed]
+    lines = [f"did not end: {why}; what was copied until then is counted" for why in counted.failed]
     if counted.lost:
         share = 100 * counted.lost / (counted.total + counted.lost)
         lines.append(f"{counted.lost} copies ({share:.2g} %) found the table full: not in here")

@@ -25,7 +25,7 @@ from kdyno.store.reading import content
 KIND = "memcpy-bench"
 MOST_FILE_BYTES = 256 << 20
 BANDS = ((1, 16), (17, 64), (65, 256), (257, 1024), (1025, 4096), (4097, 65536))
-"""Size ranges for which a best routine is named."""
+"""Ranges of fixed sizes for which a best routine is named."""
 GOAL_BYTES = 4096
 """Size at which the share of L1's ceiling is taken."""
 
@@ -140,6 +140,12 @@ def rival(bench: Bench, load: Load) -> str | None:
     return min(bench.ranked("rival"), key=lambda name: ns(bench, name, load), default=None)
 
 
+def rivals(bench: Bench) -> str:
+    """``the faster of orig and fsrm``: what times are held against here."""
+    names = bench.ranked("rival")
+    return f"the faster of {' and '.join(names)}" if len(names) > 1 else "".join(names)
+
+
 def against(bench: Bench, name: str, other: str, load: Load) -> PairedEffect:
     """Time of ``name`` ÷ time of ``other``."""
     return paired_effect(bench.ns[other][load.id], bench.ns[name][load.id])
@@ -192,14 +198,13 @@ def curve(bench: Bench, key: Curve) -> list[Load]:
 
 
 def bands(bench: Bench, key: Curve) -> list[Best]:
-    """The best for each band of sizes of one curve; of recorded copies, all sizes are one band."""
+    """The best for each band of sizes of one curve; draws of several sizes, whose ranges overlap,
+    are a band each."""
     loads = curve(bench, key)
-    recorded = "distribution" in key
-    ranges = [(load.least, load.most) for load in loads] if recorded else BANDS
-    each = (
-        best(bench, [load for load in loads if least <= load.most <= most], least, most)
-        for least, most in ranges
-    )
+    bands = [(a, b, [load for load in loads if a <= load.most <= b]) for a, b in BANDS]
+    if "fixed" not in key:
+        bands = [(load.least, load.most, [load]) for load in loads]
+    each = (best(bench, own, least, most) for least, most, own in bands)
     return [winner for winner in each if winner is not None]
 
 
@@ -252,7 +257,7 @@ def goals(bench: Bench, name: str | None = None) -> list[Goal]:
     if chosen is None:
         return []
     who, how = chosen.name, f"{chosen.name}, at {chosen.load.id}"
-    title, met = "worst time ÷ the faster of memcpy_orig and rep movsb, L1", chosen.value <= 1.05
+    title, met = f"worst time ÷ {rivals(bench)}, L1", chosen.value <= 1.05
     figures = [Goal("worst", title, how, chosen.value, chosen.ratio.ci, "≤ 1.05", met)]
     for load in near:
         if load.id == f"L1/fixed/{GOAL_BYTES}/aligned" and (part := share(bench, who, load)):
@@ -260,10 +265,9 @@ def goals(bench: Bench, name: str | None = None) -> list[Goal]:
             figures.append(Goal("ceiling", title, how, part, None, "≥ 0.8", part >= 0.8))
     for load in (load for load in bench.loads if load.mode == "distribution"):
         other = rival(bench, load) or ""
-        rivals = f"the faster of memcpy_orig and rep movsb ({other})"
         for key, slower, words, least in (
             ("glibc", "glibc", "glibc's memcpy", 1.0),
-            ("rivals", other, rivals, 1.25),
+            ("rivals", other, f"{rivals(bench)} ({other})", 1.25),
         ):
             speedup = against(bench, slower, who, load) if slower in bench.ns else None
             if speedup is not None and (value := speedup.ratio) is not None:

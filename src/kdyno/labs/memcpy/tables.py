@@ -111,7 +111,8 @@ def answer(bench: Bench) -> str:
     if len(near) > 1 and (steady := results.steadiest(bench, near)) is not None:
         load = steady.load
         text += (
-            f" {plain.short(steady.name)} has the mildest worst case: {ratio(steady.ratio)} at "
+            f" Of the routines {plain.short(steady.name)} has the mildest worst case: "
+            f"{ratio(steady.ratio)} at "
             f"{span(load.least, load.most)} bytes, {title(load.curve)}."
         )
     return text
@@ -132,7 +133,7 @@ def bench_parts(bench: Bench, screen: Screen) -> Iterator[Part]:
     yield Text(
         f"{plain.sentence(bench.cpu)}, {bench.clock.core_ghz:.2f} GHz; "
         f"{figures.count(bench.blocks, 'block')}; 95 % intervals; "
-        "× is time ÷ time of the faster of the kernel’s loop (orig) and rep movsb",
+        f"× is time ÷ time of {results.rivals(bench) or 'a rival, of which none was timed'}",
         style="dim",
     )
     yield ""
@@ -259,7 +260,7 @@ def tuning(tuned: Tuned, load: Load, share: float | None) -> Iterator[Part]:
     """The finalists, and the gain that is predicted."""
     name, ratios = tuned.shape.name, tuned.ratios
     yield (
-        f"{name} is the fastest of {tuned.choice.tried} shapes for these copies "
+        f"{name}: of {tuned.choice.tried} shapes none is clearly faster for these copies "
         f"({load.least} to {load.most} bytes, {load.mean_bytes:.0f} on average)."
     )
     words = {other: ratio(effect) for other, effect in ratios.items()} | {name: "chosen"}
@@ -295,8 +296,8 @@ def cpu_tuning(tuned: CpuTuned) -> Iterator[Part]:
     """The finalists, the four figures, and the routine of each function."""
     memcpy = tuned.memcpy
     yield (
-        f"{memcpy.shape.name} is the best memcpy of {memcpy.choice.tried} shapes on this CPU: "
-        f"{memcpy.name}."
+        f"{memcpy.shape.name}: of {memcpy.choice.tried} shapes of memcpy none is clearly better on "
+        f"this CPU: {memcpy.name}."
     )
     columns = (
         Column("", itemgetter(0), "name"),

@@ -345,7 +345,7 @@ class Profiler:
         self._frame_pointers = frame_pointers
         self._symbols_of = cache(symbols_of)
         if method == "perf":
-            self.event, self.notes = perf.ability()
+            self.event, self.notes, self._sees_host = perf.ability()
             if not frame_pointers:
                 self.notes += (_NO_FRAMES_NOTE,)
 
@@ -408,7 +408,9 @@ class Profiler:
         weight = sum(sample.weight for sample in samples if isinstance(sample, perf.Sample))
         if not weight:
             raise ToolError("perf recorded no sample")
-        each_s = 1e-9 if self.event == perf.SOFTWARE else (cpu_s or 0.0) / weight
+        each_s = 1e-9
+        if self.event != perf.SOFTWARE:  # cycles, which tell a share of the seconds that they saw
+            each_s = ((cpu_s if self._sees_host else outcome.host.user_s) or 0.0) / weight
         kernel, program = self._symbols_of(programs.kernel), self._symbols_of(programs.guest)
         reader = perf.Reader(kernel, program, self._frame_pointers)
         functions, stacks = perf.attribute(samples, reader, each_s)

@@ -70,11 +70,18 @@ class Sample:
     """The innermost first; may be empty."""
 
 
+class Ability(NamedTuple):
+    event: str
+    """``cycles`` where the CPU's counter can be read, else ``cpu-clock``."""
+    notes: tuple[str, ...]
+    """What perf does not see on this machine for this user."""
+    sees_host: bool
+    """Samples of the host's kernel are there too."""
+
+
 @cache
-def ability() -> tuple[str, tuple[str, ...]]:
-    """(event, notes): ``cycles`` where the CPU's counter can be read, else ``cpu-clock``, and what
-    perf does not see on this machine for this user. Tried, not guessed. ToolError where perf is
-    missing or forbidden, with the ways out."""
+def ability() -> Ability:
+    """Tried, not guessed. ToolError where perf is missing or forbidden, with the ways out."""
     perf = require("perf", "for profiles (apt-get install linux-perf)")
     notes = []
     # perf record would fall back in silence where the CPU's cycle counter cannot be read.
@@ -90,13 +97,14 @@ def ability() -> tuple[str, tuple[str, ...]]:
         if result.status != 0:
             raise ToolError(_refused(result.output))
         listed = capture([perf, "evlist", "-i", str(data)]).output.split()
-    if listed and listed[0].partition(":")[2].startswith("u"):
+    sees_host = not (listed and listed[0].partition(":")[2].startswith("u"))
+    if not sees_host:
         notes.append(
             "perf may not look into the host's kernel (kernel.perf_event_paranoid = "
             f"{_paranoid()}): its time is missing from this profile. "
             "sysctl kernel.perf_event_paranoid=1, or run as root"
         )
-    return event, tuple(notes)
+    return Ability(event, tuple(notes), sees_host)
 
 
 def record(data: Path, event: str, *, perf: str = "perf") -> list[str]:

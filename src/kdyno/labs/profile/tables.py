@@ -47,6 +47,7 @@ class Difference:
     baseline: str
     variant: str
     method: str
+    event: str
     changes: tuple[Change, ...]
     """The largest |delta_s| first."""
     by_where: tuple[Change, ...]
@@ -58,8 +59,9 @@ class Difference:
 
     @property
     def unexplained_s(self) -> float | None:
-        """Measured change that is in no function's."""
-        if self.measured is None:
+        """Measured change that is in no function's. None for cycles, whose seconds are made to add
+        up to what was measured."""
+        if self.measured is None or self.event == "cycles":
             return None
         return self.measured.delta_s.mean - self.sampled.delta_s.mean
 
@@ -110,6 +112,7 @@ def difference(baseline: Profile, variant: Profile) -> Difference:
         baseline=baseline.variant,
         variant=variant.variant,
         method=variant.method,
+        event=variant.event,
         changes=tuple(changes),
         by_where=tuple(by_where),
         sampled=_change("kernel", "", baseline.totals(), variant.totals()),

@@ -345,7 +345,7 @@ def _shares(ask: Ask, run: OfRun) -> list[Row]:
 
 def _sizes(ask: Ask, bench: results.Bench) -> list[Row]:
     least, most = (ask.bytes[0], ask.bytes[-1]) if ask.bytes else (0, 1 << 62)
-    loads = [load for load in bench.loads if (load.mode, load.level) == ("fixed", "L1")]
+    loads = [load for load in bench.loads if load.curve == ("L1", "fixed", "aligned")]
     loads = [load for load in loads if least <= load.most <= most]
     if not loads or not {ask.routine, ask.against} <= set(bench.ns):
         return []

@@ -76,7 +76,7 @@ class Claim:
         if self.check.expect or self.check.printed or not self.own.figures:
             return self.check.expect
         if self.check.low < 1.0 < self.check.high:
-            return "equivalent"
+            return "equivalent" if math.isfinite(self.check.high - self.check.low) else ""
         tables = self.article.all_tables.items()
         better = {table.better for name, table in tables if self.check.table in ("", name)}
         if better not in ({"higher"}, {"lower"}):
@@ -266,7 +266,8 @@ def _jobs(article: Article, asks: Sequence[Ask], evidence: Evidence) -> tuple[Sp
         for run in evidence.runs.get(ask.run, ()):
             where = run.source.machine.partition(",")[0]
             for case, rows in _times_today(run.verdict, ask.suite).items():
-                panels[f"today: {run.source.name}, {plain.short(case)}, {where}"] = rows
+                title = f"today: {run.source.name}, {plain.short(case)}, {where}"
+                panels.setdefault(title, rows)  # runs stand with the newest first
     specs, words = [], []
     for title, rows in panels.items():
         lines = list(dict.fromkeys(row["line"] for row in rows))

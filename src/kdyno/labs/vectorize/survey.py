@@ -279,28 +279,36 @@ def records_of(tree: Path, source: str | None = BUILD_SOURCE) -> Records:
     kept: dict[str, ObjectRecord] = {}
     if source is not None and (tree / _LEFT).is_file():
         kept = {each.object: each for each in read(tree / _LEFT).objects}
-    for name, files in files_of(tree).items():
-        record = read_object(name, files, source or "")
-        # Paths as in the source tree, whose root is what stands before the object's own source.
-        own = f"/{name.rpartition('.')[0]}.c"
-        places = (loop.file.removesuffix(own) for loop in record.loops if loop.file.endswith(own))
-        loops = record.loops
-        if (root := next(places, None)) is not None:
-            prefix = f"{root}/"
-            loops = tuple(loop._replace(file=loop.file.removeprefix(prefix)) for loop in loops)
+    files = files_of(tree)
+    records = {name: read_object(name, own, source or "") for name, own in files.items()}
+    # Paths as in the source tree, whose root is what stands before an object's own source. One that
+    # has loops of headers only is read with the others' root.
+    roots = {name: root for name, record in records.items() if (root := _root(record)) is not None}
+    common = next((root for root, _ in Counter(roots.values()).most_common(1)), None)
+    for name, record in records.items():
+        root = roots.get(name, common)
+        prefix = f"{root}/" if root is not None else ""
+        loops = [loop._replace(file=loop.file.removeprefix(prefix)) for loop in record.loops]
         path = tree / name
         is_object = path.is_file() and not path.is_symlink()
         if is_object and any(loop.is_vector for loop in loops):
             code = code_of(path)
-            loops = tuple(checked(loop, code) for loop in loops)
-        kept[name] = record._replace(loops=loops)
+            loops = [checked(loop, code) for loop in loops]
+        kept[name] = record._replace(loops=tuple(loops))
         if source is not None:
-            for file in files:
+            for file in files[name]:
                 file.unlink()
-    records = Records(tuple(kept[name] for name in sorted(kept)))
+    whole = Records(tuple(kept[name] for name in sorted(kept)))
     if source is not None:
-        leavings.write(tree / _LEFT, packed(records))
-    return records
+        leavings.write(tree / _LEFT, packed(whole))
+    return whole
+
+
+def _root(record: ObjectRecord) -> str | None:
+    """Of the source tree, as the loops of the object's own source have it; None: it has none."""
+    own = f"/{record.object.rpartition('.')[0]}.c"
+    files = (loop.file for loop in record.loops if loop.file.endswith(own))
+    return next((file.removesuffix(own) for file in files), None)
 
 
 EXTRACT = Extract(FILE, FLAGS, lambda tree, file: file.write_bytes(packed(records_of(tree))))
