@@ -5,6 +5,7 @@ counts by address, summed by function, held against each other."""
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -211,6 +212,18 @@ def test_parts_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_what_is_not_whole_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ToolError, match="QEMU's counts are not"):
         counts.read_trace(written(tmp_path, text), 5)
+
+
+def test_counts_of_too_many_cases_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "_LARGEST_BYTES", 100 << 20)
+    file = tmp_path / "counts"
+    file.touch()
+    os.truncate(file, (200 << 20))  # and takes no room
+    monkeypatch.setattr(Path, "read_bytes", lambda _path: pytest.fail("it was read"))
+    with pytest.raises(ToolError, match="counts are 200 MB: count fewer cases at once"):
+        counts.read_trace(file, 5)
 
 
 def test_functions_and_where_they_lie() -> None:

@@ -125,6 +125,9 @@ def test_a_difference_adds_up() -> None:
     assert changes.sampled.delta_s.mean == pytest.approx(whole)
     assert changes.measured is not None and changes.measured.delta_s.mean == pytest.approx(-0.3)
     assert changes.unexplained_s == pytest.approx(-0.1)
+    # Seconds of cycles are made to add up.
+    cycles = difference(replace(STOCK, event="cycles"), replace(HALF, event="cycles"))
+    assert cycles.measured == changes.measured and cycles.unexplained_s is None
     by_where = {change.where: change.delta_s.mean for change in changes.by_where}
     assert by_where == {"kernel": pytest.approx(-0.2), "host": pytest.approx(0.0)}
     # A function in one kernel only counts as none in the other.

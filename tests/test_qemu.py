@@ -59,6 +59,18 @@ def after(line: list[str], option: str) -> list[str]:
     return [line[at + 1] for at, word in enumerate(line) if word == option]
 
 
+@pytest.mark.parametrize(
+    ("memory_bytes", "disk_bytes", "most_bytes"),
+    [(64 << 20, 0, 320 << 20), (1 << 30, 0, 1088 << 20), (1 << 30, 2 << 30, 2112 << 20)],
+)
+def test_what_runs_a_guest_writes_no_larger_file_than_its_memory_or_disk(
+    memory_bytes: int, disk_bytes: int, most_bytes: int
+) -> None:
+    boot = request(memory_bytes=memory_bytes, disk_bytes=disk_bytes)
+    line = boot.supervised("guest", Pipes(5, 6, 7, 8), memory_bytes)
+    assert after(line, "--fsize") == [str(most_bytes)]
+
+
 FIXED = {"-accel": "tcg,thread=single", "-seed": "1", "-rtc": "base=2026-01-01T00:00:00,clock=vm"}
 EXACT = {"tsc=reliable", "nolapic_timer", "nokaslr", "norandmaps", "kdyno.machine=qemu"}
 ASKING = Job((CaseJob("s", "c", "run", ("--", "sort", "words")),))

@@ -187,9 +187,9 @@ class _Build:
         command += self.recipe.compiler.make_arguments(ccache)
         if self.compiled.cflags:
             command.append(f"KCFLAGS={self.compiled.cflags}")
-        # Neither make nor ccache, which need not preprocess, see what .incbin brings into an object,
-        # such as User Mode Linux' stub: only another command line makes another object. piggy.S,
-        # which is generated, brings in the kernel.
+        # Neither make nor ccache, which need not preprocess, sees what .incbin brings into an
+        # object, such as User Mode Linux' stub: only another command line makes another one.
+        # piggy.S, which is generated, brings in the kernel.
         made_of = f"{self.recipe.tree.digest} {self.recipe.changes.digest()} {self.compiled.cflags}"
         inputs = hashlib.sha256(made_of.encode()).hexdigest()[:16]
         command += [f"AFLAGS_{each}.o=-DKDYNO_INPUTS=0x{inputs}" for each in self.recipe.embedding]
