@@ -59,7 +59,7 @@ def test_looks_take_any_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ci", "ends"), [((0.8, 1.3), (-10.0, 10.0)), ((0.98, 1.3), (None, 10.0)), ((0.99, 1.03), None)]
+    ("ci", "ends"), [((0.8, 1.3), (-9.9, 9.9)), ((0.98, 1.3), (None, 9.9)), ((0.99, 1.03), None)]
 )
 def test_an_interval_that_goes_beyond_the_axis_has_a_mark_at_its_end(
     ci: Interval, ends: tuple[float | None, float | None] | None

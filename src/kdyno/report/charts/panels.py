@@ -21,8 +21,9 @@ from kdyno.report.sentence import answer
 from kdyno.store.verdict import Effect, FactorEffect, Verdict, deciding
 from kdyno.suites.catalogue import UNIT
 
-_ARROW_AT = 0.94
-"""Of half the axis: an arrow at its very end would lie on the case's name."""
+_ARROW_AT, _CUT_AT = 0.94, 0.99
+"""Of half the axis: an arrow, or a mark of an interval that goes on, at its very end would lie on
+the case's name."""
 _FIGURES_PX = 150
 """What effects in figures take beside their chart."""
 _MOST_INTERACTIONS = 24
@@ -126,8 +127,8 @@ def _effect_row(effect: Effect, half: float, label_px: int) -> Spec:
             row |= {"low": inside(low), "high": inside(high)}
             # An interval that is cut off looks like a short one.
             end = half * (1 + 1e-9)
-            row |= {"cut_low": -half} if low < -end and side >= 0 else {}
-            row |= {"cut_high": half} if high > end and side <= 0 else {}
+            row |= {"cut_low": -_CUT_AT * half} if low < -end and side >= 0 else {}
+            row |= {"cut_high": _CUT_AT * half} if high > end and side <= 0 else {}
     if side:  # what cannot be plotted, in words: before the line, or above it where it is long
         begin = row["low" if side > 0 else "high"] if "low" in row else row["at"]
         place, text_at = ("beside", begin) if 2 * begin * side > half else ("above", row["at"])
