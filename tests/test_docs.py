@@ -85,6 +85,13 @@ def test_every_option_of_an_outline_is_its_verbs(page: str, line: str) -> None:
     assert used <= {*options, "--help", "-"}
 
 
+def test_cases_of_command_lines_are_cases() -> None:
+    cases = {f"{suite.name}/{case.name}" for suite in load().values() for case in suite.cases}
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(r"--case ([a-z]\S*/[\w.@-]+)(?=[\s`])", text))
+    assert {"unixbench/pipe", "hackbench/pipes"} <= named <= cases, named - cases
+
+
 def test_commands_were_found() -> None:
     assert {"README.md", "verbs.md"} <= {page for page, _ in EXAMPLES}
     assert len(EXAMPLES) > 30 and OUTLINES

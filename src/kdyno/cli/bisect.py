@@ -95,7 +95,7 @@ def bisect(request: Request, working: Working) -> int:
       kdyno bisect --good kernel.org:7.3.1 --bad kernel.org:7.3.2 --case unixbench/pipe
       kdyno bisect slower.toml
       kdyno bisect --series patches/ --case unixbench/pipe
-      kdyno bisect --between fast.config slow.config --case hackbench/pipe
+      kdyno bisect --between fast.config slow.config --case hackbench/pipes
       kdyno bisect --resume last
     """
     options = options_of(working, loader.Overrides())
