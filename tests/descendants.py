@@ -11,7 +11,8 @@ import ctypes
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,18 @@ def until(happened: Callable[[], object], process: subprocess.Popen[Any] | None 
         assert time.monotonic() < end_s
         time.sleep(0.1)
     assert process is None or process.poll() is None, process.communicate()
+
+
+@contextmanager
+def until_killed(words: Sequence[str | Path], **more: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A process that SIGKILL ends behind this, also where what it was to do did not happen."""
+    none = subprocess.DEVNULL
+    process = subprocess.Popen(list(words), **{"stdout": none, "stderr": none, **more})
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def below(top: int, parents: Mapping[int, int]) -> set[int]:

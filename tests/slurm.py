@@ -116,12 +116,13 @@ class Cluster:
             for pid in self._of_jobs(name):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            # A busy controller refuses at times.
-            self.wait(f"{name} to be lost", lambda: self._is_down(name))
+            self.wait(f"{name} to be lost", lambda: self.becomes(name, "down", "reason=lost"))
 
-    def _is_down(self, node: str) -> bool:
-        self.do("scontrol", "update", f"nodename={node}", "state=down", "reason=lost")
-        return "down" in self.do("sinfo", "-hN", "-n", node, "-o", "%T")
+    def becomes(self, node: str, state: str, *more: str, shown: str = "") -> bool:
+        """Whether the node has this state, or the one that is ``shown`` then, after being told so:
+        a busy controller refuses at times."""
+        self.do("scontrol", "update", f"nodename={node}", f"state={state}", *more)
+        return (shown or state) in self.do("sinfo", "-hN", "-n", node, "-o", "%T")
 
     def _of_jobs(self, node: str) -> list[int]:
         """Processes of its jobs, and before them what looks after these."""
@@ -161,6 +162,9 @@ class Cluster:
         end = time.monotonic() + 15
         while self.do("squeue", "-h").strip() and time.monotonic() < end:
             time.sleep(0.1)
+        for pid in [pid for node in NODES for pid in self._of_jobs(node)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         for process in reversed(self._processes.values()):
             process.send_signal(signal.SIGTERM)
         for process in self._processes.values():

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -354,12 +355,13 @@ def test_a_signal_ends_a_run_with_130_and_the_way_on(
 ) -> None:
     command = [sys.executable, "-c", PROGRAM, "run", str(experiment_file(tmp_path))]
     command += ["--runs", str(tmp_path)]
-    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as child:
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as child, ExitStack() as end:
+        end.callback(child.kill)
         assert child.stderr is not None and child.stdout is not None
         assert child.stderr.readline() == f"run: {tmp_path}/2026-01-01T0000-tiny-abcd\n"
         child.send_signal(number)
         message = child.stderr.read()
-        assert child.wait(timeout=30) == 130 and child.stdout.read() == ""
+        assert child.wait() == 130 and child.stdout.read() == ""
     again = f"kdyno run --resume 2026-01-01T0000-tiny-abcd --runs {tmp_path}"
     assert message.splitlines()[-2:] == [f"`{again}` goes on with this run", "kdyno: interrupted"]
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from descendants import until
+from descendants import until, until_killed
 from fake_run import bench, boots_of, manifest_of, steady
 from site_runs import MACHINE, small
 
@@ -377,13 +376,11 @@ time.sleep(600)
 
 @pytest.mark.slow
 def test_jobs_on_this_machine_end_with_a_controller_that_is_killed(tmp_path: Path) -> None:
-    controller = subprocess.Popen([sys.executable, "-c", ENGINE, str(tmp_path / "jobs")])
     number = tmp_path / "jobs" / "number"
-    until(lambda: number.exists() and number.read_text().strip() != "")
-    job = Path("/proc") / number.read_text().strip()
-    assert job.exists()
-    controller.kill()
-    controller.wait()
+    with until_killed([sys.executable, "-c", ENGINE, str(tmp_path / "jobs")]) as controller:
+        until(lambda: number.exists() and number.read_text().strip() != "", controller)
+        job = Path("/proc") / number.read_text().strip()
+        assert job.exists()
     until(lambda: has_ended(job))
 
 

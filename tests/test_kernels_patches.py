@@ -179,7 +179,7 @@ def test_a_routine_takes_its_place_and_excludes_a_patch_of_the_same_file(toy: To
     tree = toy.tree.path
     assert of_variant(tree, [], {PLACE: "new\n"}, ()).files == {PLACE: b"new\n"}
     edit = toy.edit("memcpy", PLACE, "rep movsb", "rep movsq")
-    with pytest.raises(UsageError, match=r"memcpy_64\.S, which `memcpy` replaces; use one"):
+    with pytest.raises(UsageError, match=r"memcpy_64\.S, which a memory routine replaces; use one"):
         of_variant(tree, [edit], {PLACE: "new\n"}, ())
     with pytest.raises(UsageError, match=r"no arch/mips/memcpy\.S, the place of a memory routine"):
         of_variant(tree, [], {"arch/mips/memcpy.S": "x"}, ())

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -438,9 +439,10 @@ def test_the_command_serves_until_it_is_ended(
         "from kdyno.cli.main import main; raise SystemExit(main())"
     )
     command = [*shlex.split(line)[1:], "--runs", str(tmp_path / "runs")]
-    with subprocess.Popen(
-        [sys.executable, "-c", code, *command], stderr=subprocess.PIPE, text=True
-    ) as process:
+    words = [sys.executable, "-c", code, *command]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stderr=pipe, text=True) as process, ExitStack() as end:
+        end.callback(process.kill)
         assert process.stderr is not None
         message = process.stderr.readline()
         if "Address already in use" in message:
@@ -453,4 +455,4 @@ def test_the_command_serves_until_it_is_ended(
         connection.close()
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()
-    assert (process.returncode, rest) == (0, "ended\n")
+        assert (process.wait(), rest) == (0, "ended\n")

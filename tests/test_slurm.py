@@ -127,8 +127,12 @@ def test_a_folder_of_jobs_that_was_replaced_is_not_written_to(
         os.chown(own, 65534, 65534)
     else:
         own.symlink_to("/tmp")
-    cluster.do("scontrol", "release", job.name)
-    cluster.wait("its end", lambda: job.name not in cluster.do("squeue", "-h", "-o", "%i").split())
+
+    def is_over() -> bool:
+        cluster.do("scontrol", "release", job.name)  # a busy controller refuses at times
+        return job.name not in cluster.do("squeue", "-h", "-o", "%i").split()
+
+    cluster.wait("its end", is_over)
     assert not (tmp_path / "victim").exists() and not (tmp_path / "ran").exists()
     assert not Path("/tmp", job.log.name).exists()
 
@@ -164,11 +168,11 @@ def test_doctor_names_a_cache_that_is_not_shared(cluster: slurm.Cluster, tmp_pat
     (tmp_path / "kdyno" / "fleet.toml").write_text(
         f'[fleet.sbatch]\nexport = "ALL,PATH=/usr/bin:/bin,KDYNO_CACHE={tmp_path}/other"\n'
     )
-    cluster.do("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
+    cluster.wait("n2 to be drained", lambda: cluster.becomes("n2", "drain", "reason=test"))
     try:
         report = doctor(cluster, tmp_path)
     finally:
-        cluster.do("scontrol", "update", "nodename=n2", "state=resume")
+        cluster.wait("n2 to be back", lambda: cluster.becomes("n2", "resume", shown="idle"))
     assert report["nodes"][1]["problems"][0].startswith("Slurm says it is drain")
     assert report["nodes"][0]["problems"] == [
         f"the cache {tmp_path / 'cache'} is another folder there: {tmp_path / 'other'}"

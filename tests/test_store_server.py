@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import postgres
 import psycopg
 import pytest
 from command_line import Kdyno
+from descendants import until_killed
 from shared_stores import server
 from site_runs import small
 
@@ -79,13 +79,11 @@ def pusher(connection: psycopg.Connection[tuple[object, ...]]) -> int:
 
 def test_a_killed_push_leaves_nothing(server: postgres.Server, shared: Shared, run: Run) -> None:
     with parts_held(server, shared) as connection:
-        process = subprocess.Popen(
-            [sys.executable, "-c", RUN, "push", run.path],
-            env={**os.environ, "KDYNO_STORE": shared.address},
-        )
-        pusher(connection)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
+        line = [sys.executable, "-c", RUN, "push", run.path]
+        environment = {**os.environ, "KDYNO_STORE": shared.address}
+        with until_killed(line, env=environment) as process:
+            pusher(connection)
+        assert process.returncode == -signal.SIGKILL
     assert rows(server, shared) == 0
     assert shared.push(run).word == "pushed"
     assert rows(server, shared) == 1

@@ -151,7 +151,10 @@ def test_a_kernel_that_stands_still_is_ended_and_leaves_nothing(stock: Image) ->
             os.kill(pid, signal.SIGSTOP)
 
     long = case("pipe", seconds=1.0, timeout_s=1.0)
-    outcome = booted(stock, long, memory_bytes=128 << 20, limit_s=5, listener=begun)
+    for limit_s in (5, 25, 125):  # a busy machine has not come to the case in the first
+        outcome = booted(stock, long, memory_bytes=128 << 20, limit_s=limit_s, listener=begun)
+        if stopped:
+            break
     assert stopped and outcome.host.status == "failed"
     assert "killed" in outcome.host.text
     assert descendants(b"kdyno.job=") == []

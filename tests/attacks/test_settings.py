@@ -148,6 +148,7 @@ MAIN = FILES["init/main.c"].replace("{\n", "{\n#ifdef EVIL\n\tputs(EVIL);\n#endi
 WRAPPER = '#!/bin/sh\nexec "$@" -DEVIL=\\"evil\\"\n'
 
 
+@pytest.mark.needs("ccache")
 @inside_or_not
 @pytest.mark.parametrize("place", first_fast(["cache", "home", "settings", "source"]))
 def test_a_compile_cache_obeys_no_settings_of_others(

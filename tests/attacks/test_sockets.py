@@ -76,7 +76,10 @@ def test_a_tool_reaches_none_either(tmp_path: Path, program: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\x06\0\0\0\0\0\xff\x7f"], ids=["empty", "allow-all"])
-def test_a_filter_that_was_changed_is_made_again(content: bytes) -> None:
+def test_a_filter_that_was_changed_is_made_again(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KDYNO_CACHE", str(tmp_path))  # others open the one of this machine
     file = Path(Sandbox(GUEST).argv(["true"])[3])
     right = file.read_bytes()
     file.write_bytes(content)

@@ -176,12 +176,13 @@ def test_a_hostile_folder_is_no_way_out_and_holds_nobody_up(
     monkeypatch.setenv("KDYNO_STORE", f"sqlite:///{tmp_path / 'store.sqlite'}")
     verbs: list[tuple[object, ...]] = [("list", "runs"), ("push", good.name)]
     for place in result.values():
-        verbs += [("push", place), ("join", good.path, place), ("report", place)]
+        verbs += [("push", place), ("compare", good.path, place, "--join"), ("report", place)]
         verbs += [("judge", place), ("compare", good.path, place)]
     for words in verbs:
         output = kdyno(*words)
         content = output.out + output.err
         assert output.status in (0, 1, 2) and "Traceback" not in content, (words, content)
+        assert "is not a verb" not in content, (words, content)
         assert "sesame" not in content and "\x1b" not in content, (words, content)
     assert sorted(tmp_path.glob("secret/*")) == before
     names = [fact.name for fact in Shared(os.environ["KDYNO_STORE"]).listed(Wanted())]

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -136,7 +137,7 @@ def test_a_rare_cost_is_five_per_cent_whatever_a_write_takes(tmp_path: Path) -> 
     file = tmp_path / "verdict.json"
     words = ("--case", "pipe", "--case", "syscall", "--max-boots", "3")
     command = [sys.executable, "-m", "kdyno", "run", tmp_path / "rare.toml", *words]
-    subprocess.run([*command, "--runs", tmp_path, "--json", file], check=True, timeout=900)
+    subprocess.run([*command, "--runs", tmp_path, "--json", file], check=True)
     pipe, syscall = sorted(
         Verdict.from_json(file.read_bytes()).effects, key=lambda effect: effect.case
     )
@@ -150,9 +151,7 @@ def test_a_rare_cost_is_five_per_cent_whatever_a_write_takes(tmp_path: Path) -> 
 def test_41_instructions_are_found_exactly_and_nowhere_else(built: Built, tmp_path: Path) -> None:
     file = tmp_path / "verdict.json"
     command = [sys.executable, "-m", "kdyno", "run", EXPERIMENT, "--runs", tmp_path, "--json", file]
-    done = subprocess.run(
-        [*command, "--fail-on", "slower"], capture_output=True, text=True, timeout=600
-    )
+    done = subprocess.run([*command, "--fail-on", "slower"], capture_output=True, text=True)
     assert done.returncode == 10, done.stdout + done.stderr  # the gate of docs/ci
     verdict = Verdict.from_json(file.read_bytes())
     more = {
@@ -172,7 +171,7 @@ def test_41_instructions_are_found_exactly_and_nowhere_else(built: Built, tmp_pa
 def kdyno(*words: str | Path) -> str:
     """What it says on stdout."""
     command = [sys.executable, "-m", "kdyno", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -305,7 +304,12 @@ def test_a_case_on_a_disk_has_one_that_nobody_else_can_find(stock: Image) -> Non
     folder, left = cache_root() / "disks", []
 
     def files() -> set[Path]:
-        return set(folder.glob("kdyno-boot-*/in/disk"))
+        own: set[Path] = set()
+        for file in folder.glob("kdyno-boot-*/in/disk"):
+            with suppress(OSError, IndexError):  # others' are made and removed meanwhile
+                if (file.parents[1] / ".held").read_text().split()[0] == str(os.getpid()):
+                    own.add(file)
+        return own
 
     def begun(_case: str) -> None:
         left.append(files() - before)
@@ -337,9 +341,7 @@ cases = ["write-4k"]
     file.write_text(text.replace('"128M"', '"256M"'))
     path = tmp_path / "verdict.json"
     line = [sys.executable, "-m", "kdyno", "run", file, "--quick", "--runs", tmp_path / "runs"]
-    done = subprocess.run(
-        [*line, "--json", path], capture_output=True, text=True, timeout=600, cwd=tmp_path
-    )
+    done = subprocess.run([*line, "--json", path], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     verdict = json.loads(path.read_text())
     effects = {each["case"]: each for each in verdict["effects"]}

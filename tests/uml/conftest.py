@@ -30,7 +30,6 @@ def kdyno(
         env={**os.environ, "KDYNO_RUNS": str(runs), **environment},
         capture_output=True,
         text=True,
-        timeout=1200,
     )
     assert done.returncode in check, done.stdout + done.stderr
     return done

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import KDYNO, kdyno, uml_processes
-from descendants import descendants, until
+from descendants import descendants, until, until_killed
 from real_kernels import EXPERIMENT
 
 from kdyno.machines.machine import Plan
@@ -138,14 +138,9 @@ def kill_when(
 ) -> None:
     """kdyno with these words, killed when one sign after the other has been there."""
     environment = {"KDYNO_RUNS": str(tmp_path / "runs"), "TMPDIR": str(temporary)}
-    none = subprocess.DEVNULL
-    process = subprocess.Popen(
-        [*KDYNO, *words], env={**os.environ, **environment}, stdout=none, stderr=none
-    )
-    for sign in signs:
-        until(sign, process)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with until_killed([*KDYNO, *words], env={**os.environ, **environment}) as process:
+        for sign in signs:
+            until(sign, process)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
