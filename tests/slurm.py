@@ -118,11 +118,11 @@ class Cluster:
                     os.kill(pid, signal.SIGKILL)
             self.wait(f"{name} to be lost", lambda: self.becomes(name, "down", "reason=lost"))
 
-    def becomes(self, node: str, state: str, *more: str, shown: str = "") -> bool:
-        """Whether the node has this state, or the one that is ``shown`` then, after being told so:
+    def becomes(self, node: str, state: str, *more: str, result: str = "") -> bool:
+        """Whether the node has this state, or ``result`` then, after being told so:
         a busy controller refuses at times."""
         self.do("scontrol", "update", f"nodename={node}", f"state={state}", *more)
-        return (shown or state) in self.do("sinfo", "-hN", "-n", node, "-o", "%T")
+        return (result or state) in self.do("sinfo", "-hN", "-n", node, "-o", "%T")
 
     def _of_jobs(self, node: str) -> list[int]:
         """Processes of its jobs, and before them what looks after these."""

@@ -172,7 +172,7 @@ def test_doctor_names_a_cache_that_is_not_shared(cluster: slurm.Cluster, tmp_pat
     try:
         report = doctor(cluster, tmp_path)
     finally:
-        cluster.wait("n2 to be back", lambda: cluster.becomes("n2", "resume", shown="idle"))
+        cluster.wait("n2 to be back", lambda: cluster.becomes("n2", "resume", result="idle"))
     assert report["nodes"][1]["problems"][0].startswith("Slurm says it is drain")
     assert report["nodes"][0]["problems"] == [
         f"the cache {tmp_path / 'cache'} is another folder there: {tmp_path / 'other'}"
