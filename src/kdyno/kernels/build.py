@@ -166,7 +166,14 @@ class _Build:
         modular = "\nCONFIG_MODULES=y\n" in leavings.read_text(self.obj, ".config")
         if installs:
             goals += ["bzImage", *(["modules"] if modular else [])]
-        self.make(*goals, f"-j{self.jobs}", line=line, failure=failure)
+        # Neither make nor ccache, which need not preprocess, sees what .incbin brings into an
+        # object, such as User Mode Linux' stub: only another command line makes another one.
+        # piggy.S, which is generated, brings in the kernel.
+        made_of = f"{self.recipe.tree.digest} {self.recipe.changes.digest()} {self.compiled.cflags}"
+        inputs = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+        flags = [f"AFLAGS_{each}.o=-DKDYNO_INPUTS=0x{inputs}" for each in self.recipe.embedding]
+        flags.append(f"AFLAGS_piggy.o=-DKDYNO_BUILD=0x{time.monotonic_ns():x}")
+        self.make(*flags, *goals, f"-j{self.jobs}", line=line, failure=failure)
         if installs and modular:
             place = f"INSTALL_MOD_PATH={self.objects_at}/{INSTALLED}"
             # depmod is called where they are installed in earnest.
@@ -187,13 +194,6 @@ class _Build:
         command += self.recipe.compiler.make_arguments(ccache)
         if self.compiled.cflags:
             command.append(f"KCFLAGS={self.compiled.cflags}")
-        # Neither make nor ccache, which need not preprocess, sees what .incbin brings into an
-        # object, such as User Mode Linux' stub: only another command line makes another one.
-        # piggy.S, which is generated, brings in the kernel.
-        made_of = f"{self.recipe.tree.digest} {self.recipe.changes.digest()} {self.compiled.cflags}"
-        inputs = hashlib.sha256(made_of.encode()).hexdigest()[:16]
-        command += [f"AFLAGS_{each}.o=-DKDYNO_INPUTS=0x{inputs}" for each in self.recipe.embedding]
-        command.append(f"AFLAGS_piggy.o=-DKDYNO_BUILD=0x{time.monotonic_ns():x}")
         command += [*_FIXED, *arguments]
         if defaults:
             command = ["sh", "-c", 'yes "" | "$@"', "sh", *command]

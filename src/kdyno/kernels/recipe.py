@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -118,12 +118,16 @@ class Recipe:
         return f"{self._seen_by_kconfig(config=[])} {sorted(self.foreign)}"
 
     @cached_property
+    def _files(self) -> Set[str]:
+        """Paths of the source as it is built."""
+        return (self.tree.manifest().keys() | self.changes.files.keys()) - self.changes.deleted
+
+    @cached_property
     def namesakes(self) -> str:
         """Digest of the headers that have namesakes. One of those hides another, and what make and
         ccache record of an object are the files that were read, not what would be now."""
         places: dict[str, list[str]] = {}
-        files = (self.tree.manifest().keys() | self.changes.files.keys()) - self.changes.deleted
-        for path in sorted(files):
+        for path in sorted(self._files):
             if match := _HEADER.fullmatch(path):
                 places.setdefault(match[1], []).append(path)
         several = [path for paths in places.values() if len(paths) > 1 for path in paths]
@@ -134,13 +138,12 @@ class Recipe:
     @cached_property
     def embedding(self) -> list[str]:
         """Names, without suffix, of the assembler files that bring in other files as they are."""
-        files = (self.tree.manifest().keys() | self.changes.files.keys()) - self.changes.deleted
 
         def content(path: str) -> bytes:
             place = self.tree.path / path
             return self.changes.files.get(path) or (place.read_bytes() if place.is_file() else b"")
 
-        own = (path for path in files if path.endswith(".S") and not _OTHER_ARCH.match(path))
+        own = (path for path in self._files if path.endswith(".S") and not _OTHER_ARCH.match(path))
         return sorted({Path(path).stem for path in own if b".incbin" in content(path)})
 
     def _seen_by_kconfig(self, **other: object) -> str:
