@@ -26,7 +26,8 @@ from kdyno.machines import guest, host
 from kdyno.machines.cpus import measuring, place
 from kdyno.machines.guest import boot, start
 from kdyno.machines.host import HostJob, running
-from kdyno.machines.process import CpuTime, Events, _family
+from kdyno.machines.machine import Alive
+from kdyno.machines.process import CpuTime, Events, Outcome, _family
 from kdyno.machines.uml import UmlBoot
 from kdyno.measure import bench
 from kdyno.measure.execution import Options, execute, resume
@@ -105,6 +106,21 @@ def test_a_guest_that_is_gone_takes_no_notice_of_orders(make: Make) -> None:
         session.pause()
         session.resume()
         assert session.close().host.status == "ok"
+
+
+def test_a_guest_that_cannot_be_closed_leaves_no_other_alive(make: Make) -> None:
+    def fail(*_given: object) -> Outcome:
+        raise ToolError("its record is lost")
+
+    program = make("__import__('signal').pause()")
+    with closing(Events()) as events:
+        sessions = [start(host_job(program), events) for _ in range(3)]
+        sessions[0]._conclude = fail
+        with pytest.raises(ToolError, match="lost"), Alive(events, sessions) as alive:
+            pass
+        assert [session.ended for session in sessions] == [True] * 3
+        assert [outcome.host.reason for outcome in alive.outcomes] == ["closed", "closed"]
+        assert descendants(os.fsencode(program)) == []
 
 
 @pytest.mark.parametrize(

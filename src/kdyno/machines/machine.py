@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -35,7 +36,12 @@ class Alive:
         return self
 
     def __exit__(self, *_problem: object) -> None:
-        self.outcomes = [session.close() for session in self.sessions]
+        with ExitStack() as every:  # a problem with one of them is none of the others'
+            for session in reversed(self.sessions):
+                every.callback(self._close, session)
+
+    def _close(self, session: Session) -> None:
+        self.outcomes.append(session.close())
 
 
 def run_to_end(session: Session, clock: Events) -> Outcome:
