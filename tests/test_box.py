@@ -236,6 +236,7 @@ def test_a_boot_from_the_own_kernel_and_back_again(fake: FakeBox) -> None:
     assert before["box_cpus"] == "2,3" and "unknown" not in before
     assert (before["runnable_tasks"], before["load_1min"]) == (1.0, 0.5)
     assert outcome.host.user_s is None, "the CPU time would be that of ssh"
+    assert "steal_s" not in outcome.host.after, "nor was anything else seen of the box's CPUs"
     box.close()
     order = fake.names("own", "undo", "modules", "initramfs", "load", "go", "sysctl", "job")
     assert order == [

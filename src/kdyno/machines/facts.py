@@ -57,9 +57,12 @@ def look(guest_cpus: frozenset[int]) -> Moment:
 
 def between(before: Moment, after: Moment, guest_cpus: frozenset[int], guest_cpu_s: float) -> Facts:
     """What happened meanwhile: steal of a CPU of the guest's, and the CPU that was used by somebody
-    else. Ticks are 1/100 s, so a short boot's figures are coarse."""
+    else; nothing where no CPU was looked at. Ticks are 1/100 s, so a short boot's figures are
+    coarse."""
     steal_s = guest_s = others_s = 0.0
-    for cpu in before.cpus.keys() & after.cpus.keys():
+    if not (both := before.cpus.keys() & after.cpus.keys()):
+        return {}
+    for cpu in both:
         busy_s = after.cpus[cpu][0] - before.cpus[cpu][0]
         steal_s += after.cpus[cpu][1] - before.cpus[cpu][1] if cpu in guest_cpus else 0.0
         guest_s += busy_s if cpu in guest_cpus else 0.0

@@ -428,7 +428,7 @@ def _conclude(
         guest_clock_s = max(0, bye.mono_ns - hello.mono_ns) / 1e9
     between = facts.between(before, after, cpus, (user_s or 0.0) + (sys_s or 0.0))
     if user_s is None:  # as of one that was killed: what was its own time is not known
-        del between["guest_cpus_others_s"]
+        between.pop("guest_cpus_others_s", None)
     host = BootHost(
         status="ok" if failure is None else "failed",
         reason=failure.reason if failure else "",
