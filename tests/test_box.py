@@ -224,16 +224,27 @@ def test_folders_that_cases_read_are_copied_once_and_the_disk_is_empty(fake: Fak
 
 
 @pytest.mark.slow
-def test_a_boot_from_the_own_kernel_and_back_again(fake: FakeBox) -> None:
+@pytest.mark.parametrize(
+    ("away", "interrupts"),
+    [
+        ([0, "7"], "7 moved off the measured CPUs"),
+        ([0, "\x1b[2J"], "0 moved off the measured CPUs"),
+        ([255, "gone"], None),
+    ],
+)
+def test_a_boot_from_the_own_kernel_and_back_again(
+    fake: FakeBox, away: list[Any], interrupts: str | None
+) -> None:
     box = fake.box(box=replace(SETTINGS, quiet=True))
     settled = "cpus\t0-3\nunknown\tBOOT_IMAGE=/vmlinuz mitigations=off"
-    outcome = booted(box, fake, OWN, NEW, NEW, BACK, away=[[0, "7"]], settle=[[0, settled]])
+    outcome = booted(box, fake, OWN, NEW, NEW, BACK, away=[away], settle=[[0, settled]])
     assert (outcome.host.status, outcome.host.text) == ("ok", "")
     assert outcome.transcript.bye is not None
     flags = [(flag.kind, flag.text) for flag in outcome.host.flags]
     assert flags == [("no-effect", "cmdline: mitigations=off")], "GRUB's own word is nobody's"
     before = outcome.host.before
     assert before["box_cpus"] == "2,3" and "unknown" not in before
+    assert before.get("quiet_interrupts") == interrupts
     assert (before["runnable_tasks"], before["load_1min"]) == (1.0, 0.5)
     assert outcome.host.user_s is None, "the CPU time would be that of ssh"
     assert "steal_s" not in outcome.host.after, "nor was anything else seen of the box's CPUs"

@@ -407,8 +407,10 @@ class Box(Built):
             return refused(f"cpus = {wanted}, and {len(online)} are online{why}")
         cpus, others = online[-wanted:], online[:-wanted]
         if quiet and others:
-            moved = ask(call("away"), ",".join(map(str, others))).text.strip()
-            fields["quiet_interrupts"] = f"{moved[:10]} moved off the measured CPUs"
+            moved = ask(call("away"), ",".join(map(str, others)))
+            if moved.status == 0:
+                count = number_of(moved.text.strip())
+                fields["quiet_interrupts"] = f"{count} moved off the measured CPUs"
         if plan.job.counters or plan.job.metric:
             ask(_SYSCTL, "kernel/perf_event_paranoid", "1")
         sysctls = [w for name, value in plan.job.sysctl for w in (name.replace(".", "/"), value)]
