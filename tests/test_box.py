@@ -465,11 +465,12 @@ def test_a_box_on_which_another_kdyno_works_is_refused(fake: FakeBox) -> None:
         fake.box().probe(lambda _text: None)
 
 
-def test_a_kernel_without_an_initramfs_needs_a_root_that_it_finds(fake: FakeBox) -> None:
+@pytest.mark.parametrize("root", ["root=UUID=1-2", "root=/dev/disk/by-uuid/1-2"])
+def test_a_kernel_without_an_initramfs_needs_a_root_that_it_finds(fake: FakeBox, root: str) -> None:
     box = fake.box()
     shutil.rmtree(fake.image.modules)
-    fake.say(state=[[0, OWN.replace("root=/dev/sda1", "root=UUID=1-2")]])
-    with pytest.raises(ToolError, match=r"new has no modules .* root=UUID=1-2 is nothing that"):
+    fake.say(state=[[0, OWN.replace("root=/dev/sda1", root)]])
+    with pytest.raises(ToolError, match=rf"new has no modules .* {root} is nothing that"):
         box.probe(lambda _text: None)
     box.close()
     rooted = Variant("new", "", cmdline="root=/dev/sda2")

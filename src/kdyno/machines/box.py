@@ -317,7 +317,7 @@ class Box(Built):
         # Of several the kernel takes the last.
         words = self._cmdline(name, "").split()
         root = next((word for word in reversed(words) if word.startswith("root=")), "")
-        if root.startswith(("root=UUID=", "root=LABEL=", "root=/dev/mapper/")):
+        if root.startswith(("root=UUID=", "root=LABEL=", "root=/dev/mapper/", "root=/dev/disk/")):
             raise ToolError(
                 f"{name} has no modules and so no initramfs, and {root} is nothing that a kernel "
                 "finds by itself: root=/dev/… or root=PARTUUID=… in cmdline would be"
