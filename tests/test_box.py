@@ -525,8 +525,13 @@ def test_words_of_a_box_are_a_strangers() -> None:
     assert lacks(FACTS, Settings()) == []
     assert lacks({**FACTS, "watchdog": ""}, Settings(watchdog=False)) == []
     assert lacks({**FACTS, "watchdog": ""}, Settings(power="ipmitool power cycle")) == []
-    (bare,) = lacks({**FACTS, "bwrap": ""}, Settings())
-    assert bare.startswith("there is no bubblewrap")
+    for name, value, beginning in (
+        ("bwrap", "", "there is no bubblewrap"),
+        ("kexec_disabled", "1", "its kernel refuses kexec (kernel.kexec_load_disabled) until"),
+        ("kexec_disabled", "", "its kernel is built without kexec"),
+    ):
+        (bare,) = lacks({**FACTS, name: value}, Settings())
+        assert bare.startswith(beginning)
 
 
 def test_what_a_reset_of_a_box_ends_in_is_noted() -> None:

@@ -162,7 +162,9 @@ def lacks(
         problems.append("it does not run systemd, whose `systemctl kexec` stops services first")
     if not fields.get("kexec"):
         problems.append("there is no kexec: install kexec-tools")
-    if fields.get("kexec_disabled") != "0":
+    if not (disabled := fields.get("kexec_disabled")):
+        problems.append("its kernel is built without kexec (CONFIG_KEXEC)")
+    elif disabled != "0":
         problems.append("its kernel refuses kexec (kernel.kexec_load_disabled) until it is reset")
     if fields.get("lockdown", "") not in ("", "none"):
         problems.append(
