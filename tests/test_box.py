@@ -275,6 +275,7 @@ WENT_WRONG = {
     "hang": ([BACK], {"last_words": [0, "watchdog\npstore erst"]}, "hang"),
     "no network": ([BACK], {"last_words": [0, "returned 600\npstore"]}, "no-network"),
     "reset": ([BACK], {"last_words": [0, "pstore "]}, "reset"),
+    "unread words": ([BACK], {"last_words": GONE}, "reset"),
     "lost": ([GONE], {}, "box-lost"),
     "oops": ([BACK], {"last_words": [0, OOPS]}, "oops"),
     "panic in the job": ([NEW, BACK], {"job": CLOSED, "last_words": [0, PANIC]}, "panic"),
@@ -299,6 +300,8 @@ def test_what_became_of_a_boot(what: str, fake: FakeBox) -> None:
     assert (outcome.host.status, outcome.host.reason) == ("failed", reason), outcome.host.text
     if "panic" in what:
         assert "sysrq triggered crash" in outcome.host.text
+    if what == "unread words":
+        assert "its last words cannot be read (ssh: connect to host" in outcome.host.text
     if what == "oops":
         assert "BUG: unable to handle it" in outcome.host.text
     if "CPUs that" in what:

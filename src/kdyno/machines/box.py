@@ -583,7 +583,8 @@ class Box(Built):
 
     def _last_words(self, where: str) -> Diagnosis:
         """Why the box is in its own kernel again, by what it kept of the other."""
-        text = self._remote.ask(call("last_words")).text
+        answer = self._remote.ask(call("last_words"))
+        text = answer.text
         lines = text.splitlines()
         # The head of a part of a record says that there was an oops, and not which.
         if cause := sign(_HEAD.sub("", text)) or sign(text):
@@ -595,6 +596,8 @@ class Box(Built):
             return Diagnosis("hang", f"the watchdog reset the box ({where})")
         pstore = any(re.fullmatch(r"pstore \w+", line) for line in lines)
         kept = "nothing in pstore" if pstore else "its firmware keeps no last words (no pstore)"
+        if not answer.reached:
+            kept = f"its last words cannot be read ({answer.last or 'no answer'})"
         text = f"the box was reset {where}, {kept}: a panic, a hang, or somebody"
         return Diagnosis("reset", text)
 
