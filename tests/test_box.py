@@ -445,6 +445,7 @@ def test_the_cpus_of_every_variant_must_be_there(fake: FakeBox) -> None:
 def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:
     for answers, message in (
         ([GONE], "`ssh rack1` must work"),
+        ([[0, "Welcome!\n0"]], "`ssh rack1 id -u` must print a number alone"),
         ([[0, "1000"], [1, "sudo: a password is required"]], "sudo: a password is required"),
     ):
         fake.say(id=answers)

@@ -90,6 +90,11 @@ def connect(remote: Remote) -> dict[str, str]:
             f"box {remote.host!r}: ssh does not reach it: {why}. `ssh {shlex.quote(remote.host)}` "
             "must work without a question"
         )
+    if answer.status == 0 and not re.fullmatch(r"\d+", answer.text.strip()):
+        raise ToolError(
+            f"box {remote.host!r}: its shell prints words of its own before a command's. "
+            f"`ssh {shlex.quote(remote.host)} id -u` must print a number alone"
+        )
     remote.sudo = answer.text.strip() != "0"
     if remote.sudo and (answer := remote.ask("id -u")).text.strip() != "0":
         raise ToolError(
