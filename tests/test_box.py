@@ -584,6 +584,14 @@ def test_what_a_box_lacks_is_refused_before_anything_is_built_or_booted(fake: Fa
     KINDS["uml"].examine(experiment, ("cycles",), cache)
 
 
+@pytest.mark.parametrize(("size", "status"), [(1 << 20, 0), ((1 << 20) + 1, 255)])
+def test_more_than_a_megabyte_is_no_answer(fake: FakeBox, size: int, status: int) -> None:
+    fake.say(other=[[0, "x" * (size - 1)]])  # and the end of its line
+    with Remote("rack1") as remote:
+        answer = remote.ask("true")
+    assert (answer.status, len(answer.text)) == (status, 1 << 20)
+
+
 def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:
     fake.say()
     odd = "$(touch /tmp/x); 'a' \"b\" `c` \\ \n*"

@@ -102,7 +102,7 @@ class Remote:
             late.start()
             try:
                 output = running.stdout.read(_MOST_BYTES + 1)
-                if len(output) > _MOST_BYTES:
+                if flood := len(output) > _MOST_BYTES:
                     kill_session(running.process)
                 status = running.process.wait()
             finally:
@@ -111,8 +111,8 @@ class Remote:
             at = max(0, os.fstat(log).st_size - _COMPLAINT_BYTES)
             complaint = os.pread(log, _COMPLAINT_BYTES, at)
         return Answer(
-            NOT_REACHED if status < 0 else status,
-            output.decode("utf-8", "replace"),
+            NOT_REACHED if flood or status < 0 else status,
+            output[:_MOST_BYTES].decode("utf-8", "replace"),
             complaint.decode("utf-8", "replace"),
         )
 
