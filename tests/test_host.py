@@ -97,6 +97,12 @@ def test_a_job_is_worked_off_and_recorded(make: Make) -> None:
     assert (host.user_s, host.sys_s, host.inside_s) == (0.001, 0.002, 0.001)
 
 
+def test_a_guest_that_repeats_itself_leaves_room_for_other_flags(make: Make) -> None:
+    loud = "print('kdyno-guest: not known: quiet\\n' * 200, flush=True); os.write(fd, b'x\\n')"
+    host = boot(host_job(make(loud), cmdline="quiet")).host
+    assert [flag.kind for flag in host.flags] == ["no-effect", "guest-channel"]
+
+
 def test_a_guest_that_is_gone_takes_no_notice_of_orders(make: Make) -> None:
     with closing(Events()) as events:
         session = start(host_job(make()), events)

@@ -415,7 +415,7 @@ def _conclude(
     )
     flags = [BootFlag(kind="kernel-warning", text=line) for line in boot.warnings(text)]
     own = boot.cmdline.split()
-    unknown = [word for word in boot.unknown(text) if word in own]
+    unknown = dict.fromkeys(word for word in boot.unknown(text) if word in own)
     flags += [BootFlag(kind="no-effect", text=f"cmdline: {word[:200]}") for word in unknown]
     flags += [BootFlag(kind="guest-channel", text=line) for line in transcript.anomaly_texts]
     if boot.scatter and hello is not None and not hello.scattered:
