@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -135,7 +136,7 @@ def running(root: Path = Path("/")) -> dict[str, str]:
     name = os.uname()
     config, origin = "", "not readable: no /proc/config.gz and no /boot/config-RELEASE"
     for path in (root / "proc/config.gz", root / "boot" / f"config-{name.release}"):
-        with suppress(OSError, EOFError, gzip.BadGzipFile):
+        with suppress(OSError, EOFError, zlib.error):
             raw = path.read_bytes()
             raw = gzip.decompress(raw) if path.suffix == ".gz" else raw
             config, origin = raw.decode("utf-8", "replace"), str(path)
