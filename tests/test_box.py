@@ -460,7 +460,7 @@ def test_a_copy_that_ends_without_a_word_has_a_reason(fake: FakeBox, tmp_path: P
     for copy in (Remote.put, partial(Remote.unpack, name="modules")):
         fake.say(put=[[1, ""]])
         with Remote("rack1") as remote, pytest.raises(ToolError, match=message):
-            copy(remote, tar, place="/var/lib/kdyno/x", limit_s=60.0)
+            copy(remote, tar, place="/var/lib/kdyno/x")
 
 
 def test_a_box_on_which_another_kdyno_works_is_refused(fake: FakeBox) -> None:

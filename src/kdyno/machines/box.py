@@ -82,7 +82,6 @@ _WATCHDOG_S, _KEXEC_WATCHDOG_S = 60, 180
 ANSWER_S, DOWN_S = 45.0, 200.0
 """For a box that should be there; for one that was sent away, to stop its services and go."""
 POLL_S = 0.5
-_COPY_S = 1800.0
 _SPARE_BYTES = 256 << 20
 """What stays free on its disk."""
 _INITRAMFS_S = 900.0
@@ -274,7 +273,7 @@ class Box(Built):
         armed = str(_KEXEC_WATCHDOG_S) if self._armed else ""
         must("it cannot be written to", call("prepare_return"), until_s, armed)
         for file, name in ((program, "guest"), (socket_filter(), "filter")):
-            self._remote.put(file, f"{room}/{name}", _COPY_S)
+            self._remote.put(file, f"{room}/{name}")
         images = {image.digest: (name, image) for name, image in self._setup.images.items()}
         listed = must("it cannot be read", f"cd {room}/images && ls -d */ready || true")
         ready = {line.split("/")[0] for line in listed.splitlines()}
@@ -298,13 +297,13 @@ class Box(Built):
                 place = f"{room}/images/{digest}"
                 if image.has(KEXEC):
                     packed = image.folder / KEXEC.name
-                    self._remote.unpack(packed, release_of(image), place, _COPY_S)
+                    self._remote.unpack(packed, release_of(image), place)
                 else:
                     must("it cannot be written to", 'mkdir -p "$1"', place)
-                    self._remote.put(image.vmlinuz, f"{place}/vmlinuz", _COPY_S)
+                    self._remote.put(image.vmlinuz, f"{place}/vmlinuz")
                     if image.modules.is_dir():
-                        self._remote.put(image.modules, f"{place}/modules", _COPY_S)
-                        self._remote.put(image.config, f"{place}/config", _COPY_S)
+                        self._remote.put(image.modules, f"{place}/modules")
+                        self._remote.put(image.config, f"{place}/config")
             if image.modular and name in sizes:
                 notice(f"{self._host}: {generator} for {name}")
             release = release_of(image)
@@ -364,7 +363,7 @@ class Box(Built):
                 self._notice(f"{self._host}: copying what cases read ({name})")
                 self._renew()
                 self._copies[path] = f"{ROOM}/shared/{len(self._copies)}"
-                self._remote.put(path.resolve(), self._copies[path], _COPY_S)
+                self._remote.put(path.resolve(), self._copies[path])
         booted = self._boot(plan.variant, image)
         settled = booted if isinstance(booted, Diagnosis) else self._settle(plan, booted)
         failed = settled if isinstance(settled, Diagnosis) else None

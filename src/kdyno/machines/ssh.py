@@ -23,6 +23,7 @@ SHORT_S = 60.0
 """For a command that reads or writes a few small files."""
 NOT_REACHED = 255
 """The status of ssh itself, which no command of ours has."""
+_COPY_S = 1800.0
 _MOST_BYTES = 1 << 20
 _COMPLAINT_BYTES = 4096
 PUT = """
@@ -116,29 +117,29 @@ class Remote:
             complaint.decode("utf-8", "replace"),
         )
 
-    def must(self, what: str, script: str, *args: str, **more: float) -> str:
+    def must(self, what: str, script: str, *args: str, limit_s: float = SHORT_S) -> str:
         """What it printed; ToolError where it failed. what: for the message."""
-        answer = self.ask(script, *args, **more)  # type: ignore[arg-type]
+        answer = self.ask(script, *args, limit_s=limit_s)
         if answer.status != 0:
             raise ToolError(f"{self.host}: {what}: {answer.last or f'status {answer.status}'}")
         return answer.text
 
-    def put(self, path: Path, place: str, limit_s: float) -> None:
+    def put(self, path: Path, place: str) -> None:
         """Copy a file or a folder to ``place`` there, whole or not at all; ToolError."""
         tar = ["tar", "-cf", "-", "--owner=0", "--group=0", "--mode=go=rX,u+rwX"]
         with started([*tar, "-C", str(path.parent), "--", path.name]) as packing:
             stdin = packing.stdout.fileno()
-            answer = self.ask(PUT, path.name, place, stdin=stdin, limit_s=limit_s)
+            answer = self.ask(PUT, path.name, place, stdin=stdin, limit_s=_COPY_S)
             packing.stdout.close()
             packed = packing.process.wait()
             complaint = packing.complaint()[-300:].strip()
         if answer.status != 0 or packed != 0:
             raise self._not_copied(path.name, answer.last or complaint)
 
-    def unpack(self, tar: Path, name: str, place: str, limit_s: float) -> None:
+    def unpack(self, tar: Path, name: str, place: str) -> None:
         """The same of a folder called ``name`` that a tar consists of."""
         with tar.open("rb") as file:
-            answer = self.ask(PUT, name, place, stdin=file.fileno(), limit_s=limit_s)
+            answer = self.ask(PUT, name, place, stdin=file.fileno(), limit_s=_COPY_S)
         if answer.status != 0:
             raise self._not_copied(tar.name, answer.last)
 
