@@ -228,9 +228,7 @@ class Sandbox:
         return [*line, *command]
 
     def _mounts(self, dropping: bool) -> list[str]:
-        line: list[str] = []
-        for option, source, inside in system(self.root):
-            line += [option, source, inside]
+        line = [word for words in system(self.root) for word in words]
         for name in EMPTY:
             line += ["--dir", f"/{name}"]
         for path in self.view.host:

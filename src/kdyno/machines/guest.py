@@ -306,13 +306,10 @@ class Boot(Plan, ABC):
         """The guest program over what follows: it sees to its end, and reports what it took.
         memory_bytes: of a guest, which may write files as large as that or its disk; 0: no guest,
         whose programs may write what they like."""
-        alone = ["--alone", "yes"] if self.sandboxed else []
-        if memory_bytes:
-            alone += [
-                "--fsize",
-                str(max(memory_bytes, self.disk_bytes, _FILE_BYTES) + _ROUND_BYTES),
-            ]
-        return [program, "supervise", "--report-fd", str(pipes.report), *alone]
+        argv = [program, "supervise", "--report-fd", str(pipes.report)]
+        argv += ["--alone", "yes"] if self.sandboxed else []
+        most_bytes = max(memory_bytes, self.disk_bytes, _FILE_BYTES) + _ROUND_BYTES
+        return [*argv, *(["--fsize", str(most_bytes)] if memory_bytes else [])]
 
     def boxed(
         self,

@@ -32,15 +32,11 @@ CAVEAT = Flag(
 )
 CAN = Can(
     turns="the host runs one kernel, and it is never rebooted",
-    profile=(
-        "a profile separates the kernel under test from the host's, and here they are the same; "
-        "`perf record -a` on that machine shows its kernel"
-    ),
+    profile="a profile separates the kernel under test from the host's, and here they are the "
+    "same; `perf record -a` on that machine shows its kernel",
     scatter="its memory is the host's, and other programs' too",
-    count=(
-        'it runs on the host\'s CPU, where nobody counts exactly; [machine] kind = "qemu" does, '
-        "with kernels that are built for it"
-    ),
+    count="it runs on the host's CPU, where nobody counts exactly; "
+    '[machine] kind = "qemu" does, with kernels that are built for it',
     change="its machine is the host, whose kernel kdyno does not change",
 )
 _SHARED = "/tmp/shared"

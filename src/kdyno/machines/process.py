@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import secrets
 import select
 import signal
@@ -52,7 +51,6 @@ ANSWERS: Mapping[str, tuple[type[Record], ...]] = {
 """To the orders of guest/turns.h, by their first words. A goodbye has none."""
 _SOON_S = 0.25
 """That only an answer is waited for; then for everything that may happen to a guest."""
-_CMDLINE_WORD = re.compile(r"^[\x21-\x7e]+$")
 Listener = Callable[[str], None]
 """Called with the name of each case that begins."""
 
@@ -192,7 +190,7 @@ def printable_words(cmdline: str) -> list[str]:
     """The words of a kernel's command line; UsageError for what none can hold."""
     words = cmdline.split()
     for word in words:
-        if not _CMDLINE_WORD.match(word):
+        if not (word.isascii() and word.isprintable()):
             raise UsageError(f"cmdline: {word!r} is not a printable word")
     return words
 
