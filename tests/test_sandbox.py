@@ -156,6 +156,11 @@ def test_a_listener_that_raises_ends_the_command_and_its_children(tmp_path: Path
     os.close(reading)
 
 
+def test_an_exit_status_that_no_signal_has_is_the_programs_own() -> None:
+    statuses = (0, 1, 128, 129, 192, 193, 255, -9)
+    assert [*map(sandbox.plain_status, statuses)] == [0, 1, 128, -1, -64, 193, 255, -9]
+
+
 def test_killing_a_session_that_ended_is_no_error() -> None:
     process = subprocess.Popen(["true"], start_new_session=True)
     process.wait()

@@ -418,7 +418,7 @@ def confined(
 
 def plain_status(status: int) -> int:
     """An exit status as subprocess gives it: the sandbox tells a signal as 128 and its number."""
-    return 128 - status if 128 < status <= 128 + signal.NSIG else status
+    return 128 - status if 128 < status < 128 + signal.NSIG else status
 
 
 def _places(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
