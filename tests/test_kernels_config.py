@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,21 @@ def test_kconfigs_program_is_made_once_for_each_kconfig(
     other = toy.edit("other", "Kconfig", "default 100", "default 200")
     assert "CONFIG_HZ=200" in settle(toy, variant("z", "CONFIG_NET=y", patches=(other,)))
     assert goals[3:] == ["tinyconfig", "olddefconfig"]
+
+
+def test_kconfigs_program_of_a_month_ago_goes_whole(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever removes it may be killed before all of it is gone."""
+
+    def killed(folder: Path, **_how: object) -> None:
+        Path(folder, ".config").unlink(missing_ok=True)
+
+    settle(toy, variant("x", "CONFIG_HZ=250"))
+    (old,) = (toy.cache / "kconfig").iterdir()
+    os.utime(old, (0, 0))
+    monkeypatch.setattr("shutil.rmtree", killed)
+    assert "CONFIG_HZ=300" in settle(toy, variant("y", "CONFIG_HZ=300"))
 
 
 def test_options_that_are_lost_are_listed_with_origin_and_nearest(toy: Toy) -> None:

@@ -265,11 +265,13 @@ def test_an_option_that_no_object_reads_costs_nothing_to_change(own: Toy) -> Non
     assert trunks.choose(own.cache, same, final, same_objects=True).objects is not None
 
 
-def test_a_damaged_trunk_or_image_is_made_again(own: Toy) -> None:
+def test_a_damaged_trunk_or_image_is_made_again(own: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     image = own.build(variant())
     record = own.cache / "trunks" / image.digest / "trunk.json"
     record.write_text('{"source": 3')
-    own.build(variant("x", "CONFIG_HZ=250"))
+    with monkeypatch.context() as killed:  # in the middle of removing it
+        killed.setattr("shutil.rmtree", lambda *_, **__: None)
+        own.build(variant("x", "CONFIG_HZ=250"))
     assert own.compiled == OBJECTS
     assert not record.exists()
     (image.folder / "build.json").write_text("{")

@@ -281,7 +281,7 @@ def _begun(name: str, recipe: Recipe, cache: Path, *more: Any) -> Iterator[_Buil
     # Compilations of sources, and programs of Kconfigs, that nobody built from for a month.
     for folder in (*(cache / "ccache").glob("?" * SUFFIX_LETTERS), *(cache / "kconfig").glob("*")):
         if folder.is_dir() and time.time() - folder.stat().st_mtime > _UNUSED_KEPT_S:
-            shutil.rmtree(folder, ignore_errors=True)
+            whole.remove(folder, cache / "work")
     with whole.scratch("build", cache / "work") as work:
         try:
             yield _Build(name, recipe, cache, work, *more)

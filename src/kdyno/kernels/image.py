@@ -349,7 +349,7 @@ def keep(cache: Path, recipe: Recipe, objects: Path) -> None:
         newest = sorted(alike, key=lambda folder: folder.stat().st_mtime, reverse=True)
         for folder in newest[KEEP:]:
             if time.time() - folder.stat().st_mtime > _IN_USE_S:
-                shutil.rmtree(folder, ignore_errors=True)
+                whole.remove(folder, cache / "work")
 
 
 def _different_files(folder: Path, trunk: _Trunk, target: _Trunk) -> frozenset[str] | None:
@@ -394,4 +394,4 @@ def _trunks(cache: Path) -> Iterator[tuple[Path, _Trunk]]:
             if record.stat().st_mtime <= time.time():
                 yield record.parent, adapter(_Trunk).validate_python(values_in(record))
         except (OSError, ValueError):
-            shutil.rmtree(record.parent, ignore_errors=True)
+            whole.remove(record.parent, cache / "work")
