@@ -176,6 +176,25 @@ def test_a_disk_that_fills_up_during_make_is_no_fault_of_the_variant(tmp_path: P
         toy.build_recipe(recipe, "mine")
 
 
+def test_a_makefile_that_prints_for_ever_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdyno.command.MOST_LOG_BYTES", 3 << 20)
+    monkeypatch.setattr("kdyno.kernels.build._KEPT_LOG_BYTES", 1 << 20)
+    prints = "linux: print\nprint:\n\t@echo error: 0; echo error: 1; yes 'error: for ever'\n"
+    toy = Toy(tmp_path, {"scripts/extra.mk": prints}, sandboxed=USABLE)
+    with pytest.raises(BuildError) as caught:
+        toy.build(variant("mine"))
+    first, ended, *lines, last = str(caught.value).splitlines()
+    assert first == "variant 'mine' did not build:"
+    assert ended == "  kdyno: ended, because more than 3 MiB were printed"
+    assert lines[:3] == ["  error: 0", "  error: 1", "  error: for ever"]
+    text = Path(last.removeprefix("log without its middle: ")).read_text()
+    assert text.startswith("$ ") and text.rstrip().endswith("3 MiB were printed")
+    assert "bytes were taken out here]\n" in text and len(text) < 3 << 20
+    assert toy.leftovers() == []
+
+
 @pytest.mark.slow
 def test_a_killed_build_leaves_no_image_and_its_folder_goes_with_the_next(tmp_path: Path) -> None:
     toy = gated(tmp_path)
@@ -294,6 +313,7 @@ def test_the_lines_that_tell_why() -> None:
         "",
     ):
         assert error_lines(f"$ make\n{log}") == log.splitlines()
+    assert max(map(len, error_lines(f"error: {'x' * 100_000}\n"))) == 2000
 
 
 def test_the_number_of_objects_is_known_after_the_first_build(toy: Toy) -> None:

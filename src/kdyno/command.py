@@ -18,6 +18,11 @@ from typing import IO
 
 from kdyno.errors import ToolError
 
+MOST_LOG_BYTES = 256 << 20
+"""Of what ``stream`` lets a command print. A kernel of 40,000 objects prints a line for each."""
+TOO_LONG = "kdyno: ended, because more than"
+"""The last line of such a log begins so."""
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -124,7 +129,8 @@ def stream(
     line: Callable[[str], None] = lambda _line: None,
     env: Mapping[str, str] | None = None,
 ) -> int:
-    """Run ``argv``, append every output line to ``log``, call ``line`` on each; exit status."""
+    """Run ``argv``, append every output line to ``log``, call ``line`` on each; exit status. It is
+    killed where the log grows over MOST_LOG_BYTES, and the log's last line says so."""
     with log.open("ab") as sink:
         sink.write(f"$ {shlex.join(argv)}\n".encode())
         sink.flush()
@@ -133,6 +139,12 @@ def stream(
             for raw in iter(partial(running.stdout.readline, 1 << 16), b""):
                 sink.write(raw)
                 line(raw.decode("utf-8", "replace").rstrip("\n"))
+                if sink.tell() > MOST_LOG_BYTES:
+                    kill_session(running.process)
+                    last = f"{TOO_LONG} {MOST_LOG_BYTES >> 20} MiB were printed"
+                    sink.write(f"\n{last}\n".encode())
+                    line(last)
+                    return -signal.SIGKILL  # whatever it had ended with by then
         return running.process.returncode
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kdyno import sandbox, whole
-from kdyno.command import capture, require, stream
+from kdyno.command import TOO_LONG, capture, require, stream
 from kdyno.errors import BuildError, KdynoError, ToolError, UsageError
 from kdyno.experiment.cross import option_of
 from kdyno.experiment.model import ConfigFragment, Variant
@@ -59,7 +59,9 @@ _ERROR = re.compile(
     r"(?:\b(?:error|Error)\b[: ]|undefined reference|multiple definition|No rule to make"
     r"|\*\*\* |not found|cannot find|No such file|No space left|^bwrap: )"
 )
-_ERROR_LINES = 12
+_ERROR_LINES, _LINE_LETTERS = 12, 2000
+_KEPT_LOG_BYTES = 8 << 20
+"""Of the beginning, and of the end, of a failed build's log: of a longer one the middle goes."""
 _ROUNDS = 8
 """Options that are lost take along those that depend on them."""
 
@@ -99,7 +101,9 @@ def error_lines(log: str) -> list[str]:
     own = [lines[at] for at in errors if not lines[at].startswith(("make", "gmake"))]
     if not own and errors:
         own = lines[max(0, errors[0] - 4) : errors[0]] + [lines[at] for at in errors]
-    return list(dict.fromkeys(own or lines[-4:]))[:_ERROR_LINES]
+    ended = [line for line in lines[-1:] if line.startswith(TOO_LONG)]
+    first = list(dict.fromkeys([*ended, *(own or lines[-4:])]))[:_ERROR_LINES]
+    return [line[:_LINE_LETTERS] for line in first]
 
 
 @dataclass
@@ -538,8 +542,8 @@ def _explained(
     if isinstance(problem, OSError) and problem.errno not in whole.NO_SPACE:
         return ToolError(f"{problem.filename or cache}: {problem.strerror}; the build stopped")
     log = work / "build.log"
-    text = log.read_text(errors="replace") if log.exists() else ""
-    lines = error_lines(text)
+    log_name = _shortened(log)
+    lines = error_lines(log.read_text(errors="replace") if log_name else "")
     full = isinstance(problem, OSError) or shutil.disk_usage(cache).free < _FULL_BYTES
     if full or any("No space left" in line for line in lines):
         return ToolError(
@@ -547,9 +551,28 @@ def _explained(
             "KDYNO_CACHE names another cache folder"
         )
     failed = cache / "failed" / f"{recipe.digest}.log"
-    failed.parent.mkdir(parents=True, exist_ok=True)
-    failed.write_text(text)
     errors = "\n".join(f"  {line}" for line in lines) or f"  {problem}"
     if str(problem) != "make failed":
         errors = f"  {problem}\n{errors}" if lines else f"  {problem}"
-    return BuildError(f"variant {name!r} did not build:\n{errors}\nwhole log: {failed}")
+    if log_name:
+        failed.parent.mkdir(parents=True, exist_ok=True)
+        log.replace(failed)
+        errors += f"\n{log_name}: {failed}"
+    return BuildError(f"variant {name!r} did not build:\n{errors}")
+
+
+def _shortened(log: Path) -> str:
+    """Takes the middle out of a log that is too long to be read; what to call the rest. Empty where
+    there is no log."""
+    if not log.exists():
+        return ""
+    with log.open("r+b") as file:
+        surplus = file.seek(0, os.SEEK_END) - 2 * _KEPT_LOG_BYTES
+        if surplus <= 0:
+            return "whole log"
+        file.seek(-_KEPT_LOG_BYTES, os.SEEK_END)
+        end = file.read()
+        file.seek(_KEPT_LOG_BYTES)
+        file.write(b"\n[%d bytes were taken out here]\n" % surplus + end)
+        file.truncate()
+    return "log without its middle"
