@@ -160,6 +160,26 @@ def test_the_next_one_sweeps_what_the_killed_one_left(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_folders_that_are_closed_to_their_owner_go_too(tmp_path: Path) -> None:
+    code = """
+import os
+if os.geteuid() == 0:
+    os.chown(place, 65534, 65534)
+    os.setgid(65534)
+    os.setuid(65534)
+with whole.scratch("test", Path(".")) as folder:
+    (folder / "outer" / "inner").mkdir(parents=True)
+    (folder / "outer" / "inner" / "file").write_text("x")
+    (folder / "link").symlink_to(place)
+    for closed in ("outer/inner", "outer", "."):
+        (folder / closed).chmod(0)
+print(oct(os.stat(".").st_mode & 0o777), os.listdir("."))
+"""
+    tmp_path.chmod(0o755)
+    process, line = started(f"import os; os.chdir(place)\n{code}", tmp_path)
+    assert line == "0o755 []", process.communicate()
+
+
 def test_what_is_not_ours_is_not_swept(tmp_path: Path) -> None:
     """A person's own folder may begin with the same word."""
     outside = tmp_path / "outside"

@@ -188,15 +188,15 @@ def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
     finally:
         # The content first: while any of it is there, the lock's file tells whose it is. The rest
         # when the lock is closed: on NFS an open file that is removed stays under another name.
-        shutil.rmtree(outer / "in", ignore_errors=True)
+        _clear(outer / "in")
         if lock is not None:
             os.close(lock)
         shutil.rmtree(outer, ignore_errors=True)
 
 
 def remove(folder: Path, work: Path) -> None:
-    """Takes a folder out of its place in one step, by way of one in ``work`` on the same disk: it is
-    there whole or not at all. What cannot be removed, as of a cache that others own, stays."""
+    """Takes a folder out of its place in one step, by way of one in ``work`` on the same disk: it
+    is there whole or not at all. What cannot be removed, as of a cache that others own, stays."""
     with suppress(OSError), scratch("gone", work) as aside:
         folder.rename(aside / folder.name)
 
@@ -218,11 +218,24 @@ def sweep(parent: Path) -> None:
                 # Locks may not hold between machines: what another left is nobody's after a day.
                 left = not other_machine or age_s > LONG_S
                 if left:
-                    shutil.rmtree(outer / "in", ignore_errors=True)
+                    _clear(outer / "in")
             finally:
                 os.close(descriptor)
             if left:
                 shutil.rmtree(outer, ignore_errors=True)
+
+
+def _clear(folder: Path) -> None:
+    """Removes a folder and all in it, such as folders that a build or a guest has closed to their
+    owner."""
+    shutil.rmtree(folder, ignore_errors=True)
+    places = [folder]
+    while places:
+        with suppress(OSError):
+            if not (place := places.pop()).is_symlink():
+                place.chmod(0o700)
+                places += filter(Path.is_dir, place.iterdir())
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
