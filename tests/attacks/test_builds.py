@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from test_layouts import LINKED
 from toy_kernel import FILES, Toy, make_source, make_tree, says, variant
 
 from kdyno.errors import BuildError, KdynoError
@@ -102,6 +103,17 @@ def test_a_kept_configuration_is_not_written_through_a_trunks_link(
     with pytest.raises(KdynoError):
         toy.build(variant())
     assert as_it_was(precious)
+
+
+def test_no_order_of_functions_is_written_through_a_link(tmp_path: Path, precious: Path) -> None:
+    lays = f"mv arch/um/kernel arch/um/was; ln -s {precious.parent}/out arch/um/kernel"
+    own = LINKED["scripts/extra.mk"]
+    hostile = own.replace("$(objects)\n", f"$(objects); [ ! -e once ] || {{ {lays}; }}; >once\n")
+    toy = Toy(tmp_path, {"scripts/extra.mk": hostile}, trusted=False)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(BuildError, match=r"no ordinary file in the place of vmlinux\.lds"):
+        toy.build(variant(cflags=leavings.FLAG), links=1)
+    assert not list((tmp_path / "out").iterdir())
 
 
 @pytest.mark.slow

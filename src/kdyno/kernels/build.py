@@ -415,17 +415,21 @@ def _link_again(job: _Build) -> tuple[Image, ...]:
     script = leavings.script_of(job.obj)
     own = leavings.read_text(job.obj, script)
     sections = leavings.sections_of(job.obj)
+
+    def put(text: str) -> None:
+        leavings.require_file(job.obj, script)  # make ran since: a folder may be a link by now
+        leavings.write(job.obj / script, text.encode())
+
     links = []
     for recipe in _linked(job.recipe, job.links):
         if (image := images.find(job.cache, recipe)) is None:
             job.began_s, job.objects, job.total = time.monotonic(), 0, None
-            order = leavings.reordered(own, sections, recipe.layout)
-            leavings.write(job.obj / script, order.encode())
+            put(leavings.reordered(own, sections, recipe.layout))
             job.compile(f"make failed with the functions in the order {recipe.layout}")
             image = _install(job, recipe)
         links.append(image)
     # Whoever starts from this tree has the linker's own order.
-    leavings.write(job.obj / script, own.encode())
+    put(own)
     return tuple(links)
 
 
