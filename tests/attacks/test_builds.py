@@ -16,7 +16,8 @@ from toy_kernel import FILES, Toy, make_source, make_tree, says, variant
 
 from kdyno.errors import BuildError, KdynoError
 from kdyno.experiment.model import Variant
-from kdyno.kernels import image as trunks, leavings
+from kdyno.kernels import image as trunks, leavings, scheduler
+from kdyno.kernels.compiler import Compiler
 from kdyno.kernels.recipe import Recipe, compile_cache
 from kdyno.kernels.routines.routine import routines_folder
 from kdyno.kernels.source import SourceSpec, Tree, origin_of
@@ -114,6 +115,24 @@ def test_no_order_of_functions_is_written_through_a_link(tmp_path: Path, preciou
     with pytest.raises(BuildError, match=r"no ordinary file in the place of vmlinux\.lds"):
         toy.build(variant(cflags=leavings.FLAG), links=1)
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_no_types_of_a_kernel_are_written_through_a_link(
+    tmp_path: Path, precious: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tree brings the library of the loader that prints them, and so runs what it likes."""
+    loader, work = tmp_path / "loader", tmp_path / "work"
+    loader.mkdir()
+    script = f'#!/bin/sh\nfor work in {work}/*/in; do ln -sf {precious} "$work/vmlinux.h"; done\n'
+    (loader / "loader").write_text(f"{script}echo typedef int u32\n")
+    (loader / "loader").chmod(0o755)
+    clang = Compiler("clang", "/bin/true", "clang version 19.1.0", True)
+    monkeypatch.setattr(scheduler, "for_tree", lambda _name, _tree: clang)
+    monkeypatch.setattr(scheduler, "_loader", lambda _tree, _cache: loader)
+    tree = Tree(tmp_path, "digest", "toy", "7.3.4")
+    with pytest.raises(FileNotFoundError, match=r"ule\.bpf\.o"):
+        scheduler.build("ule", tree, loader / "loader", "image", tmp_path)
+    assert as_it_was(precious)
 
 
 @pytest.mark.slow

@@ -96,7 +96,8 @@ def build(scheduler: str, tree: Tree, kernel: Path, image: str, cache: Path) -> 
         for file in (source, *headers):
             (work / file.name).write_bytes(file.read_bytes())
         run = partial(_run, f"scheduler {name!r}", work, (kernel, loader))
-        (work / "vmlinux.h").write_bytes(run(loader / "loader", "header", kernel))
+        # The loader is of the kernel's own tree: it may have laid a link there.
+        leavings.write(work / "vmlinux.h", run(loader / "loader", "header", kernel))
         target = f"{name}.bpf.o"
         # The same bytes wherever the folders lie.
         plain = [f"-ffile-prefix-map={folder}={folder.name}" for folder in (work, loader)]
