@@ -4,6 +4,7 @@ hostile, full, and two at once: never a tree that is not whole."""
 
 from __future__ import annotations
 
+import errno
 import resource
 import shutil
 import signal
@@ -13,6 +14,7 @@ import tarfile
 from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
+from http.client import HTTPResponse
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -217,10 +219,15 @@ class Site(SimpleHTTPRequestHandler):
     """A kernel site that breaks off after 100 bytes of files whose names end in ``cut``."""
 
     cut = "none"
+    length = ""
     requests: list[str] = []  # noqa: RUF012 - one per test, set there
 
     def copyfile(self, source: Any, outputfile: Any) -> None:
         outputfile.write(source.read(100 if self.path.endswith(self.cut) else None))
+
+    def send_header(self, keyword: str, value: str) -> None:
+        odd = keyword == "Content-Length" and self.path.endswith(".xz")
+        super().send_header(keyword, self.length or value if odd else value)
 
     def log_message(self, *_words: Any) -> None:
         self.requests.append(self.path)
@@ -279,6 +286,31 @@ def test_a_download_that_breaks_off(
         broken.setattr(Site, "cut", cut)
         got("kernel.org:7.3.4", cache)
     assert not list((cache / "trees").glob("*"))
+    assert got("kernel.org:7.3.4", cache).version == "7.3.4"
+
+
+def test_a_route_that_is_lost_is_no_fault_of_the_cache(
+    site: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = HTTPResponse.read
+
+    def lost(response: HTTPResponse, amount: int) -> bytes:
+        if amount < 1 << 20:  # of the archive, which comes in parts
+            raise OSError(errno.EHOSTUNREACH, "No route to host")
+        return read(response, amount)
+
+    monkeypatch.setattr(HTTPResponse, "read", lost)
+    with pytest.raises(
+        ToolError, match=r"linux-7\.3\.4\.tar\.xz broke off after 0 of [\d,]+ bytes"
+    ):
+        got("kernel.org:7.3.4", cache)
+
+
+@pytest.mark.parametrize("length", ["\xb2", "9" * 5000, "-1"])
+def test_a_length_that_is_no_number_is_none(
+    site: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, length: str
+) -> None:
+    monkeypatch.setattr(Site, "length", length)
     assert got("kernel.org:7.3.4", cache).version == "7.3.4"
 
 
