@@ -29,7 +29,7 @@ from kdyno import whole as files
 from kdyno.errors import ToolError, UsageError
 from kdyno.kernels.source import SourceSpec, Tree, fetch, parse
 from kdyno.kernels.sources import debian
-from kdyno.kernels.sources.tree import CANONICAL_MTIME_S
+from kdyno.kernels.sources.tree import CANONICAL_MTIME_S, manifest_lines
 
 
 def got(source: str, cache: Path, texts: list[str] | None = None, *, refresh: bool = False) -> Tree:
@@ -213,6 +213,21 @@ def test_path_of_old_files_is_recognised_without_reading(
     assert texts
     texts.clear()
     assert got(f"path:{tree}", cache, texts) == first and texts == []
+
+
+def test_path_that_changes_while_it_is_read(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_tree(tmp_path / "100%" / "linux")
+
+    def gone(root: Path, *more: Any) -> list[str]:
+        (root / "Kbuild").unlink()
+        return manifest_lines(root, *more)
+
+    monkeypatch.setattr("kdyno.kernels.sources.tree.manifest_lines", gone)
+    message = r"100%/linux changed while it was read \(at .*Kbuild\)\. Run the command again"
+    with pytest.raises(ToolError, match=message):
+        got(f"path:{folder}", cache)
 
 
 class Site(SimpleHTTPRequestHandler):

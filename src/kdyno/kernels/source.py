@@ -64,16 +64,19 @@ def _snapshot(request: Request) -> Tree:
         return tree
     names = {path for path, _status in present}
     files = present if tracked else [file for file in present if not _is_product(file[0], names)]
-    changed = f"{folder} changed while it was read (at %s). Run the command again"
+
+    def changed(at: str) -> ToolError:
+        return ToolError(f"{folder} changed while it was read (at {at}). Run the command again")
+
     try:
         lines = trees.manifest_lines(folder, files, str(spec), progress)
     except (FileNotFoundError, NotADirectoryError) as problem:
-        raise ToolError(changed % problem.filename) from problem
+        raise changed(problem.filename) from problem
     digest = trees.digest_of(lines)
 
     def unchanged(copied: list[str]) -> None:
         if differ := {line.split(" ", 2)[2] for line in set(copied) ^ set(lines)}:
-            raise ToolError(changed % min(differ))
+            raise changed(min(differ))
 
     def fill(scratch: Path) -> Path:
         """A copy of the files, sharing blocks where the file system can (reflink)."""
