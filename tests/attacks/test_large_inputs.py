@@ -20,6 +20,9 @@ from kdyno import command
 from kdyno.errors import UsageError
 from kdyno.experiment.loader import parse as read_experiment
 from kdyno.experiment.model import one_group
+from kdyno.kernels import compiler
+from kdyno.kernels.changes import Changes
+from kdyno.kernels.config import Wish, arch, lost_options
 from kdyno.kernels.leavings import sections
 from kdyno.kernels.routines.routine import find_routine
 from kdyno.kernels.source import fetch, parse
@@ -179,6 +182,30 @@ def test_sections_of_an_object_are_its_file_once_and_no_more(tmp_path: Path) -> 
         struct.pack_into("<2Q", large, at + 64 * number + 24, 0, len(content))
     with pytest.raises(ValueError, match="sections that overlap"):
         sections(bytes(large))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'source "a\0b"',
+        f'source "{"a" * 300}"',
+        " " * 200_000,
+        f"config X\n\tint\n\tdepends on {'A' * 200_000}a",
+    ],
+    ids=["no-name", "long-name", "blanks", "symbol"],
+)
+def test_an_odd_kconfig_is_read_to_its_end(tmp_path: Path, text: str) -> None:
+    (tmp_path / "Kconfig").write_text(f'{text}\nconfig Y\n\tbool "y"\n\tdepends on \\\n X\n')
+    lost = [(Wish(f"CONFIG_{name}", "1" if name == "X" else "y", "mine"), "n") for name in "XY"]
+    error = lost_options("x", lost, "", tmp_path, Changes(), arch("um"))
+    assert "it became n; it depends on X, and here X=n" in str(error)
+
+
+def test_a_version_of_5000_digits_is_none(tmp_path: Path) -> None:
+    script = tmp_path / "scripts/min-tool-version.sh"
+    script.parent.mkdir()
+    script.write_text(f"llvm)\n\techo {'9' * 5000}.0.0\n\t;;\n")
+    assert compiler._least_clang(tmp_path) is None
 
 
 def test_a_line_without_an_end_comes_in_parts(tmp_path: Path) -> None:

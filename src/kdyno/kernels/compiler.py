@@ -17,7 +17,8 @@ from kdyno.sandbox import confined
 
 _NAME = re.compile(r"^[A-Za-z0-9_./+-]+$")
 _FILE_FLAG = re.compile(r"-(?:include|imacros)\s+\S+")
-_VERSION = re.compile(r"version ([0-9]+)\.([0-9]+)\.([0-9]+)")
+_NUMBERS = r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})"
+_VERSION = re.compile(rf"version {_NUMBERS}")
 _PACKAGED = ("/usr/bin/", "/bin/", "/usr/lib/ccache/")
 """Where a distribution's compilers are, whose first line tells each build of them apart."""
 _PARTS = ("cc1", "clang", "as")
@@ -96,7 +97,7 @@ def _least_clang(tree: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     part = re.search(r"^llvm\)(.*?);;", script, re.MULTILINE | re.DOTALL)
-    versions = re.findall(r"echo ([0-9]+)\.([0-9]+)\.([0-9]+)", part[1]) if part else []
+    versions = re.findall(rf"echo {_NUMBERS}", part[1]) if part else []
     return min((tuple(map(int, number)) for number in versions), default=None)
 
 

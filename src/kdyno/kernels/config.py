@@ -64,7 +64,7 @@ _KCONFIG = re.compile(
 _ATTRIBUTE = re.compile(
     r"\s+(depends on|range|prompt|def_bool|def_tristate|bool|tristate|int|hex|string)\b\s*(.*)"
 )
-_SYMBOL = re.compile(r"(?<![\w\"$(])[A-Z0-9_]*[A-Z][A-Z0-9_]*\b")
+_SYMBOL = re.compile(r"(?<![\w\"$(])(?=[0-9_]*[A-Z])[A-Z0-9_]+\b")
 _FORMS = {
     "bool": (r"[yn]", "y or n"),
     "tristate": (r"[ymn]", "y, m or n"),
@@ -206,9 +206,10 @@ def options(tree: Path, changes: Changes, arch: Arch) -> dict[str, Option]:
             continue
         visited.add(path)
         content = changes.files.get(path)
-        # A tree of others may name files elsewhere, or links to them, or to each other.
-        file = Path(os.path.realpath(tree / path))
-        if content is None and file.is_relative_to(tree.resolve()) and file.is_file():
+        # A tree of others may name files elsewhere, or links to them, or to each other, and what
+        # no file can be called: there Path.is_file raises.
+        file = Path(os.path.realpath(tree / path.replace("\0", "")))
+        if content is None and file.is_relative_to(tree.resolve()) and os.path.isfile(file):  # noqa: PTH113
             content = file.read_bytes()
         waiting += _declared(path, (content or b"").decode("utf-8", "replace"), declared)
     return declared
@@ -223,7 +224,8 @@ def _declared(path: str, text: str, declared: dict[str, Option]) -> list[str]:
     # A help text ends where a line is indented less than its first one: entries of a choice may be
     # indented as well. None: no help text; 0: its first line is to come.
     help_columns: int | None = None
-    lines = re.sub(r"\s*\\\n\s*", " ", text).expandtabs().splitlines()
+    # Each run of blanks is looked at from its beginning alone: it may have a million of them.
+    lines = re.sub(r"(?<!\s)\s*(?:\\\n\s*)+", " ", text).expandtabs().splitlines()
     for number, line in enumerate(lines, start=1):
         columns = len(line) - len(line.lstrip())
         if help_columns is not None and (not line.strip() or columns >= (help_columns or 1)):
