@@ -160,6 +160,7 @@ def test_links_of_a_package_lead_nowhere(tmp_path: Path) -> None:
     [
         (f"boot/vmlinuz-{VERSION}", b"MZ no kernel", "is no bzImage"),
         (f"boot/vmlinuz-{VERSION}", bzimage(b"no ELF"), "is no ELF file"),
+        (f"boot/vmlinuz-{VERSION}", bzimage()[:-40], "is damaged or cut short"),
         (f"boot/config-{VERSION}", b"CONFIG_ARM64=y\n", "not a kernel for x86"),
         ("boot/vmlinuz-7.0", bzimage(), "holds 2 kernels"),
     ],

@@ -281,11 +281,15 @@ def unpacked_kernel(vmlinuz: Path, origin: str) -> bytes:
         start = ((head[0x1F1] or 4) + 1) * 512 + offset
         file.seek(start)
         magic = file.read(6)
+        file.seek(start + length - 4)
+        size = file.read(4)  # of what comes out, for the loader; gzip itself ends with that
     if magic[:2] != b"\x1f\x8b":
-        length -= 4  # the size that comes out, for the loader
+        length -= 4
     kernel = decompressed(vmlinuz, _MOST_KERNEL_BYTES, start, length, magic)
     if not kernel.startswith(b"\x7fELF"):
         raise UsageError(f"image {origin}: what its bzImage carries is no ELF file")
+    if size != struct.pack("<I", len(kernel)):
+        raise UsageError(f"image {origin}: its bzImage is damaged or cut short")
     return kernel
 
 
