@@ -84,6 +84,7 @@ def test_a_configuration_that_is_a_link_or_a_pipe_is_refused(
         "rm .config; ln -s {it} .config\n",
         "rm linux; mkfifo linux\n",
         "rm linux; mkdir linux\n",
+        "truncate -s 1T linux\n",
     ],
 )
 def test_an_image_that_is_no_ordinary_file_is_none(toy: Toy, precious: Path, lines: str) -> None:

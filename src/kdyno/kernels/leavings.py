@@ -19,6 +19,7 @@ from pathlib import Path
 from kdyno.errors import BuildError
 
 MOST_BYTES = 1 << 28
+_MOST_KERNEL_BYTES = 1 << 32
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -69,15 +70,15 @@ def write(path: Path, content: bytes) -> None:
 
 
 def require_file(tree: Path, name: str) -> None:
-    """BuildError unless ``name`` in an object tree is an ordinary file, with no link on the way. It
-    loses the right to run as its owner."""
+    """BuildError unless ``name`` in an object tree is an ordinary file, with no link on the way and
+    no larger than a kernel. It loses the right to run as its owner."""
     path = tree / name
     try:
         status = path.lstat()
         linked = path.resolve(strict=True) != tree.resolve() / name
     except (OSError, RuntimeError) as problem:
         raise _odd(path) from problem
-    if linked or not stat.S_ISREG(status.st_mode):
+    if linked or not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_KERNEL_BYTES:
         raise _odd(path)
     path.chmod(0o755 if status.st_mode & 0o100 else 0o644)
 
