@@ -53,7 +53,7 @@ _FIXED = (
     "LOCALVERSION=",
 )
 # Kbuild's short form: two spaces, the step, the file. Host tools count as well.
-_STEP = re.compile(r"^  (?:HOST)?(CC|AS|LD|AR|CPP|GEN|LINK|LEX|YACC|[A-Z]+)\b.* (\S+)$")
+_STEP = re.compile(r"^  [A-Z]+\b.* \S+$")
 _COMPILED = re.compile(r"^  (CC|AS) +(?:\[M\] +)?(\S+)$")
 _ERROR = re.compile(
     r"(?:\b(?:error|Error)\b[: ]|undefined reference|multiple definition|No rule to make"
@@ -72,7 +72,7 @@ class BuildProgress:
 
     variant: str
     phase: str
-    """copy, configure, compile, link, done, waiting"""
+    """copy, configure, compile, link, install, collect, done, waiting"""
     objects: int
     total: int | None
     elapsed_s: float

@@ -112,20 +112,12 @@ def wishes(fragments: Iterable[ConfigFragment]) -> tuple[Wish, ...]:
 
 
 _OF_A_BUILD = (
-    *("DEBUG_INFO", "MODULE_SIG", "WERROR", "LOCALVERSION", "BUILD_SALT"),
-    *("SYSTEM_TRUSTED", "SYSTEM_REVOCATION", "SYSTEM_BLACKLIST"),
+    r"CONFIG_(?:(?:CC|RUSTC|BINDGEN)_VERSION_TEXT|(?:DEBUG_INFO|MODULE_SIG|WERROR|LOCALVERSION"
+    r"|BUILD_SALT|SYSTEM_TRUSTED|SYSTEM_REVOCATION|SYSTEM_BLACKLIST|{})(?:_\w+)?)"
 )
 """Names of versions, keys that others hold, debug data: a kernel built elsewhere has its own."""
-
-
-def _of_a_build(*more: str) -> re.Pattern[str]:
-    """Options of compilers' names, and those that begin with one of _OF_A_BUILD or ``more``."""
-    words = "|".join((*_OF_A_BUILD, *more))
-    return re.compile(rf"CONFIG_(?:(?:CC|RUSTC|BINDGEN)_VERSION_TEXT|(?:{words})(?:_\w+)?)")
-
-
-_NOT_LOCAL = _of_a_build("SECURITY_LOCKDOWN_LSM", "IMA_APPRAISE_MODSIG", "KEXEC_SIG")
-_NOT_REBUILDABLE = _of_a_build("MODVERSIONS")
+_NOT_LOCAL = re.compile(_OF_A_BUILD.format("SECURITY_LOCKDOWN_LSM|IMA_APPRAISE_MODSIG|KEXEC_SIG"))
+_NOT_REBUILDABLE = re.compile(_OF_A_BUILD.format("MODVERSIONS"))
 
 
 def local_lines(config: str) -> tuple[str, ...]:

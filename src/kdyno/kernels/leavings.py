@@ -23,7 +23,7 @@ _MOST_KERNEL_BYTES = 1 << 32
 _PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def read(tree: Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
+def read(tree: Path, name: str) -> bytes:
     """The content of an ordinary file of an object tree, without following a link on the way.
     BuildError for anything else, OSError for none."""
     # One component at a time, for O_NOFOLLOW is about the last alone.
@@ -34,10 +34,10 @@ def read(tree: Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
             os.close(descriptor)
             descriptor = inner
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most_bytes:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
             raise _odd(tree / name)
         with os.fdopen(os.dup(descriptor), "rb") as file:
-            return file.read(most_bytes + 1)
+            return file.read(MOST_BYTES + 1)
     except OSError as problem:
         if problem.errno in (errno.ELOOP, errno.ENOTDIR):
             raise _odd(tree / name) from problem

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -22,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from signal import SIGXFSZ
 from typing import Any
 
 from kdyno import whole
@@ -335,15 +337,10 @@ def read_manifest(tree: Path) -> dict[str, str]:
 
 
 _FULL = ("no space left on device", "disk quota exceeded", "file too large", "file size limit")
-_SIGXFSZ = 25
 _SHOWN_LINES = 15
-_GITS_PLACES = frozenset(
-    f"GIT_{name}"
-    for name in (
-        *("DIR", "WORK_TREE", "INDEX_FILE", "OBJECT_DIRECTORY", "COMMON_DIR", "NAMESPACE"),
-        *("ALTERNATE_OBJECT_DIRECTORIES", "PREFIX", "SHALLOW_FILE", "GRAFT_FILE"),
-        *("ATTR_SOURCE", "CONFIG"),
-    )
+_GITS_PLACES = re.compile(
+    "GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|COMMON_DIR|NAMESPACE|PREFIX|SHALLOW_FILE"
+    "|ALTERNATE_OBJECT_DIRECTORIES|GRAFT_FILE|ATTR_SOURCE|CONFIG)"
 )
 
 
@@ -351,7 +348,7 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The caller's environment with untranslated messages and nobody asked for passwords. Nothing
     in it makes another repository git's, as it does for a program that git started."""
     return {
-        **{name: value for name, value in os.environ.items() if name not in _GITS_PLACES},
+        **{key: value for key, value in os.environ.items() if not _GITS_PLACES.fullmatch(key)},
         "LC_ALL": "C.UTF-8",
         "LANGUAGE": "",
         "GIT_TERMINAL_PROMPT": "0",
@@ -362,8 +359,8 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def refuse_full(status: int, stderr: str) -> None:
     """OSError(ENOSPC) when a program failed because the disk is full."""
-    full = any(word in stderr.lower() for word in (*_FULL, f"terminated by signal {_SIGXFSZ}"))
-    if full or plain_status(status) == -_SIGXFSZ:
+    full = any(word in stderr.lower() for word in (*_FULL, f"terminated by signal {SIGXFSZ:d}"))
+    if full or plain_status(status) == -SIGXFSZ:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
