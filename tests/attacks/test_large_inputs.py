@@ -215,6 +215,18 @@ def test_a_line_without_an_end_comes_in_parts(tmp_path: Path) -> None:
     assert max(map(len, parts)) == 1 << 16 and sum(map(len, parts)) == 300_000
 
 
+def test_a_command_that_prints_for_ever_is_ended_and_the_next_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "MOST_LOG_BYTES", 1 << 20)
+    lines: list[str] = []
+    log = tmp_path / "log"
+    assert command.stream(["yes"], log=log, line=lines.append) == -9
+    assert lines[-1] == "kdyno: ended, because more than 1 MiB were printed"
+    assert log.read_text().endswith(f"y\n\n{lines[-1]}\n") and log.stat().st_size < 2 << 20
+    assert command.stream(["echo", "on"], log=log) == 0
+
+
 @pytest.mark.parametrize("beginning", ["Requested init ", "INFO: rcu"])
 def test_a_console_of_one_line_takes_no_minutes(beginning: str) -> None:
     console = beginning * ((2 << 20) // len(beginning))
