@@ -392,9 +392,10 @@ def test_a_fetch_killed_anywhere_leaves_nothing(tmp_path: Path, tree: Path, kind
         pytest.fail("the fetch never ended")
 
 
-def test_a_tree_without_its_record_is_made_again(tree: Path, cache: Path) -> None:
+@pytest.mark.parametrize("record", ["{", "{}"])
+def test_a_tree_without_its_record_is_made_again(tree: Path, cache: Path, record: str) -> None:
     trees = got(f"path:{tree}", cache)
-    (trees.path.parent / "tree.json").write_text("{")
+    (trees.path.parent / "tree.json").write_text(record)
     (trees.path / "lib/sort.c").unlink()
     again = got(f"path:{tree}", cache)
     assert (again.path / "lib/sort.c").is_file()

@@ -167,9 +167,9 @@ class Request:
 def find(cache: Path, key: str) -> Tree | None:
     """The finished tree ``key``, or None."""
     home = cache / "trees" / key
-    if (data := read_json(home / "tree.json")) is None or not (home / "tree").is_dir():
-        return None
-    return Tree(home / "tree", data["digest"], data["description"], data["version"])
+    data = read_json(home / "tree.json") or {}
+    facts = [str(data[name]) for name in ("digest", "description", "version") if name in data]
+    return Tree(home / "tree", *facts) if len(facts) == 3 and (home / "tree").is_dir() else None
 
 
 def recorded(cache: Path, record: Path) -> Tree | None:
