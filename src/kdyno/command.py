@@ -132,7 +132,7 @@ def stream(
     """Run ``argv``, append every output line to ``log``, call ``line`` on each; exit status. It is
     killed where the log grows by more than MOST_LOG_BYTES, and the log's last line says so."""
     with log.open("ab") as sink:
-        most = sink.tell() + MOST_LOG_BYTES  # what earlier commands printed is not this one's
+        left_bytes = MOST_LOG_BYTES
         sink.write(f"$ {shlex.join(argv)}\n".encode())
         sink.flush()
         with started(dying_with_us(argv), together=True, env=env) as running:
@@ -140,7 +140,8 @@ def stream(
             for raw in iter(partial(running.stdout.readline, 1 << 16), b""):
                 sink.write(raw)
                 line(raw.decode("utf-8", "replace").rstrip("\n"))
-                if sink.tell() > most:
+                left_bytes -= len(raw)
+                if left_bytes < 0:
                     kill_session(running.process)
                     last = f"{TOO_LONG} {MOST_LOG_BYTES >> 20} MiB were printed"
                     sink.write(f"\n{last}\n".encode())
