@@ -274,15 +274,19 @@ def test_nothing_is_said_of_blocks_where_there_are_none(tmp_path: Path) -> None:
 def test_two_variants_of_one_run_are_judged_in_pairs(tmp_path: Path, kdyno: Kdyno) -> None:
     """Neither is the baseline; what the machine did in a block cancels, as in the run itself."""
     shape = Shape(cases=(case(0), case(1)), variants={"one": 1.03, "two": 1.01}, blocks=12)
-    against_two = ("compare", make(tmp_path, shape).path, "--against", "two")
+    run = make(tmp_path, shape)
+    manifest = json.loads((run.path / "manifest.json").read_text())
+    (run.path / "manifest.json").write_text(json.dumps(manifest | {"failed": {"stock": "panic"}}))
+    against_two = ("compare", run.path, "--against", "two")
     data = json.loads(kdyno(*against_two, "--variant", "one", "--json", "-").out)
     assert (data["baseline"], {each["variant"] for each in data["effects"]}) == ("two", {"one"})
-    assert data["boots"] == {"two": 12, "one": 12}
+    assert (data["boots"], data["failed"]) == ({"two": 12, "one": 12}, {})
     for effect in data["effects"]:
         assert effect["ratio"] == pytest.approx(1.03 / 1.01, abs=0.004)
         assert effect["ci"][0] < effect["ratio"] < effect["ci"][1] and effect["blocks"] == 12
     everybody = json.loads(kdyno(*against_two, "--json", "-").out)
     assert {each["variant"] for each in everybody["effects"]} == {"stock", "one"}
+    assert everybody["failed"] == {"stock": "panic"}
     refused = kdyno(*against_two[:-1], "tow")
     assert "no variant 'tow'" in refused.err and "two" in refused.err
     assert "against itself" in kdyno(*against_two, "--variant", "two").err

@@ -107,11 +107,13 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
     others = tuple(name for name in names if name != against) if variant is None else (variant,)
     if others == (against,):
         raise UsageError(f"{against!r} against itself: take another --variant or --against")
+    names = (against, *others)
     update = {
         "experiment": f"{manifest.experiment}, against {against}",
         "baseline": against,
-        "variants": {name: VariantInfo() for name in (against, *others)},
+        "variants": {name: VariantInfo() for name in names},
         "asked": manifest.asked.model_copy(update={"copy_of_baseline": None}),
+        "failed": {name: manifest.failed[name] for name in names if name in manifest.failed},
     }
     manifest = manifest.model_copy(update=update)
     return verdict_of(run, manifest, manifest.stopped or "interrupted")
