@@ -292,6 +292,9 @@ def test_two_variants_of_one_run_are_judged_in_pairs(tmp_path: Path, kdyno: Kdyn
     assert "against itself" in kdyno(*against_two, "--variant", "two").err
     twice = kdyno("compare", against_two[1], *against_two[1:])
     assert "--against goes with one run" in twice.err
+    alone = make(tmp_path, Shape(cases=(case(0),), variants={}, blocks=2))
+    refused = kdyno("compare", alone.path, "--against", "stock")
+    assert refused.status == 2 and "measured stock alone: nothing can be" in refused.err
 
 
 def test_what_a_count_does_not_see_is_said_and_nothing_else(tmp_path: Path) -> None:

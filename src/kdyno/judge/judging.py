@@ -96,7 +96,7 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
 
     By the rule that every run is judged by, corrected for the effects that are asked for. Without
     the factors, whose main effects are against the baseline of the whole cross. UsageError where
-    the run has no such variant."""
+    the run has no such variant, or no other one."""
     manifest = _judgeable(run)
     names = manifest.names
     for name in (against, variant):
@@ -107,6 +107,8 @@ def within(run: Run, against: str, variant: str | None = None) -> Verdict:
     others = tuple(name for name in names if name != against) if variant is None else (variant,)
     if others == (against,):
         raise UsageError(f"{against!r} against itself: take another --variant or --against")
+    if not others:
+        raise UsageError(f"{run.name} measured {against} alone: nothing can be compared with it")
     names = (against, *others)
     update = {
         "experiment": f"{manifest.experiment}, against {against}",
