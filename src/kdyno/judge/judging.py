@@ -403,7 +403,7 @@ def _effect(row: Judged, manifest: Manifest, floor: float | None, strata: Strata
         why = _usual(data.missing.get(pair.key)) or _usual(data.failures.get(variant))
         reason = f"{variant}: no score in {lost[1]} boots: {why}"
     if reason or variant in manifest.failed:
-        figures["verdict"] = "failed"
+        figures |= {"verdict": "failed", "equivalent_too": False, "predicted_blocks": None}
     before, after = (pair.data.apart.get(key, {}) for key in pair.keys)
     order = {name: place for place, name in enumerate(FIGURES)}
     scores = [list(pair.data.scores.get(key, {}).values()) for key in pair.keys]
