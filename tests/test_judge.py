@@ -232,9 +232,13 @@ def test_what_a_program_printed_does_not_end_judging(
         for block in range(2)
         for name, extra in (("stock", stock), ("mine", mine))
     ]
-    verdict, _ = judge_again(record(runs, boots, **dict(asking([info]))))
+    manifest = dict(asking([info]))
+    verdict, _ = judge_again(record(runs, boots, **manifest))
     (effect,) = verdict.effects
     assert (len(effect.quantiles), len(effect.apart)) == (quantiles, apart)
+    alone = manifest | {"variants": {"stock": {}}, "created": "2026-01-02T00:00:00"}
+    (value,) = judge_again(record(runs, boots[::2], **alone))[0].values
+    assert len(value.counters) == apart
 
 
 def test_a_measurement_that_goes_on_forgets_what_was_judged_before(run: Run) -> None:

@@ -186,13 +186,14 @@ def _values(data: Samples, manifest: Manifest) -> tuple[CaseValue, ...]:
         key = (*case.key, manifest.baseline)
         scores = list(data.scores.get(key, {}).values())
         middle, ci = (median(scores), spread[key].ci) if scores else (None, None)
+        counters = list(data.apart.get(key, {}).items())[:MOST_FIGURES]
         value = CaseValue(
             **case.about,
             value=middle,
             ci=(middle * ci[0], middle * ci[1]) if middle is not None and ci else None,
             repetitions=len(scores),
             reason=None if scores else _usual(data.missing.get(key)),
-            counters={name: median(own) for name, own in data.apart.get(key, {}).items()},
+            counters={name: median(own) for name, own in counters},
         )
         values.append(value)
     return tuple(values)
