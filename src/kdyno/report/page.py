@@ -78,7 +78,6 @@ def page(evidence: Evidence, *, home: str = "") -> str:
     return document(
         "report.html",
         title=f"{plain.short(evidence.verdict.experiment)} · kdyno",
-        skip=("verdicts", "To the verdicts"),
         scripts=("tip.js", "page.js", "flame.js"),
         sections=sections,
         home=home,
@@ -95,7 +94,7 @@ def document(
     template: str,
     *,
     title: str,
-    skip: tuple[str, str],
+    skip: tuple[str, str] = ("main", "To the contents"),
     scripts: Sequence[str] = (),
     styles: Sequence[str] = (),
     also: str = "",

@@ -32,7 +32,6 @@ def shell(
         template,
         title=f"{title} · kdyno",
         heading=title,
-        skip=("main", "To the contents"),
         scripts=("tip.js", *scripts, *(["live.js"] if live else [])),
         styles=("site.css",),
         also="; connect-src 'self'" if live else "",
