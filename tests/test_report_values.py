@@ -47,7 +47,7 @@ HOST = Verdict(
 )  # fmt: skip
 
 
-def test_values_in_markdown_csv_and_junit() -> None:
+def test_values_in_every_format() -> None:
     content = exporters.markdown(HOST)
     assert "| sysbench/cpu | 1234 events/s | 1200 … 1300 | 9 |" in content
     assert "groups\\|1 (lower is better) | no figure: skip: hackbench is missing" in content
@@ -57,6 +57,8 @@ def test_values_in_markdown_csv_and_junit() -> None:
     assert (second["value"], second["reason"]) == ("", "skip: hackbench is missing")
     root = xml.fromstring(exporters.junit(HOST))
     assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("2", "1", "0")
+    drawing = str(exporters.exporter("svg").export(Evidence(HOST)))
+    assert "nothing was compared" in drawing and "nothing was measured" not in drawing
 
 
 def test_a_kernel_that_was_booted_alone_is_not_the_one_that_runs_here() -> None:

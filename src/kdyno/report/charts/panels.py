@@ -205,7 +205,9 @@ def picture(verdict: Verdict, format: str) -> str | bytes:
     counts = " Instructions: the length of a path, not time." if counted else ""
     question = plain.sentence(verdict.question)[:140]
     head = vega.heading(plain.short(verdict.experiment), f"{question}{more}{outside}{counts}")
-    spec = stack(specs or [filled("nothing.json", width=_ALONE_PX)], head, spacing_px=20)
+    lack = "nothing was compared" if verdict.values else "nothing was measured"
+    specs = specs or [filled("nothing.json", width=_ALONE_PX, text=lack)]
+    spec = stack(specs, head, spacing_px=20)
     svg = vega.alone(spec, " ".join([answer(verdict), *(each.text for each in charts)]))
     return vega.png(svg) if format == "png" else svg + "\n"
 
