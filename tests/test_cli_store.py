@@ -17,6 +17,7 @@ from serving import answer
 from site_runs import small
 
 from kdyno.errors import ToolError
+from kdyno.report.site import build
 from kdyno.report.site.build import SharedSite
 from kdyno.report.site.server import SiteServer
 from kdyno.store.database.query import Wanted
@@ -203,6 +204,19 @@ def test_a_site_of_the_store(kdyno: Kdyno, tmp_path: Path, theirs: Run, store: s
     (tmp_path / "file").touch()
     pages = SharedSite(Shared(store), site, tmp_path / "file")
     with pytest.raises(ToolError, match=r"^cannot write or read .*KDYNO_CACHE"):
+        pages.build_all(lambda *_: None)
+
+
+def test_a_report_of_the_store_that_cannot_be_drawn_is_told(
+    tmp_path: Path, theirs: Run, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object, **__: object) -> str:
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(build, "page", breaks)
+    pages = SharedSite(Shared(store), tmp_path / "site", tmp_path / "cache")
+    message = f"^{theirs.name}: its report could not be made: ZeroDivisionError: odd$"
+    with pytest.raises(ToolError, match=message):
         pages.build_all(lambda *_: None)
 
 

@@ -164,14 +164,17 @@ class SharedSite:
             return replace(built, pages=written)
 
     def make(self, page: str) -> None:
-        """The report with this page's name, if a run of the last build has it. One at a time."""
+        """The report with this page's name, if a run of the last build has it. One at a time.
+        ToolError, with the reason, for one that cannot be made."""
         run = self._runs.get(page)
         if run is None or not run.judged:
             return
         with self._making:
             if not _report(self.out, page).is_file():
                 folder = str(self.shared.fetch(run, self.cache).path)
-                _make_report((folder, str(self.out), self.sections))
+                summary = _make_report((folder, str(self.out), self.sections))
+                if not summary.has_report:
+                    raise ToolError(summary.reason)
                 _keep(self.out, page, Kept(joined(self._options, run.digest)))
 
     def build_all(self, progress: Progress) -> Built:
