@@ -242,6 +242,16 @@ def test_other_machines_and_other_work_are_series_of_their_own(runs: Path) -> No
     assert counts == [1] * 6
 
 
+def test_effects_against_another_baseline_are_a_series_of_their_own(runs: Path) -> None:
+    every = (small(runs), small(runs, 1), small(runs, 2, baseline="mine"))
+    series = series_of([summarize(run)[0] for run in every])
+    about = [(own.score.variant, own.measure, len(own.marks)) for own in series]
+    assert about[: len(about) // 2] == [
+        *(("stock", "score", 3), ("stock", "effect", 1)),
+        *(("mine", "score", 3), ("mine", "effect", 2)),
+    ]
+
+
 @pytest.mark.slow
 def test_hostile_names_and_contents_stay_text(runs: Path, tmp_path: Path) -> None:
     shape = Shape(

@@ -166,7 +166,8 @@ class Series:
 def series_of(summaries: Sequence[Summary]) -> tuple[Series, ...]:
     """Every series of these runs, in the order in which their cases come up.
 
-    Runs of other work, another unit or another machine begin a series of their own."""
+    Runs of other work, another unit or another machine begin a series of their own, and so do
+    effects against another baseline."""
     together: dict[tuple[str, ...], list[tuple[Summary, Score]]] = {}
     for run in sorted(summaries, key=lambda run: (run.created, run.name)):
         for score in run.scores:
@@ -175,17 +176,16 @@ def series_of(summaries: Sequence[Summary]) -> tuple[Series, ...]:
     series = []
     for points in together.values():
         run, score = points[-1]
-        marks: dict[Measure, list[Mark]] = {"score": [], "effect": []}
+        marks: dict[tuple[Measure, str], list[Mark]] = {("score", ""): []}
         for of, own in points:
             kernel = (of.kernels or {}).get(own.variant, _UNKNOWN)
-            marks["score"].append(Mark(of, kernel, own.value, own.low, own.high))
-            if own.ratio is not None and own.ratio > 0 and score.variant != run.baseline:
+            marks["score", ""].append(Mark(of, kernel, own.value, own.low, own.high))
+            if own.ratio is not None and own.ratio > 0 and own.variant != of.baseline:
                 mark = Mark(of, kernel, own.ratio, own.ratio_low, own.ratio_high)
-                marks["effect"].append(mark)
+                marks.setdefault(("effect", of.baseline), []).append(mark)
         series += [
             Series(run.experiment, run.machine, score, measure, tuple(of_measure))
-            for measure, of_measure in marks.items()
-            if of_measure
+            for (measure, _), of_measure in marks.items()
         ]
     return tuple(series)
 
