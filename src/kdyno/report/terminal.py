@@ -55,7 +55,7 @@ def parts(verdict: Verdict, screen: Screen) -> Iterator[Part]:
     for detail in tables.DETAILS:
         if (rows := detail.grid(verdict)) is not None:
             yield from ("", detail.heading, terminal.fit(rows, width, 1))
-    notes = _notes(verdict, [effect for group in variants for effect in group.effects])
+    notes = _notes(verdict, [effect for group in variants for effect in group.effects], width)
     if notes:
         yield ""
     for style, head, body in notes:
@@ -145,7 +145,7 @@ def _plot(effect: Effect, half: float, equivalent: float, width: int) -> str:
     return "".join(cells)
 
 
-def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str]]:
+def _notes(verdict: Verdict, rows: Sequence[Effect], width: int) -> list[tuple[str, str, str]]:
     """(style, head, text) lines below the tables: failures first, then warnings, then
     what marks mean that are there."""
     notes = [
@@ -165,6 +165,7 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
     band = figures.tolerance(verdict.equivalent)
     of_factors = verdict.factors.effects if verdict.factors else ()
     every: tuple[effects.OfAny, ...] = (*rows, *verdict.groups, *of_factors)
+    with_blocks = every if width >= ROOMY else every[len(rows) :]  # else effects are without (n)
     exact = [effect.blocks for effect in rows if effect.exact]
     details = {detail.mark: detail.note for detail in tables.DETAILS}
     legend = (
@@ -176,7 +177,7 @@ def _notes(verdict: Verdict, rows: Sequence[Effect]) -> list[tuple[str, str, str
          any(map(by_sums, every))),
         ("( )", effects.UNCORRECTED, any(map(effects.uncorrected, rows))),
         ("(n)", "about n blocks would settle it",
-         any(row.verdict == "inconclusive" and row.predicted_blocks for row in every)),
+         any(row.verdict == "inconclusive" and row.predicted_blocks for row in with_blocks)),
         ("exact", figures.exact_because(min(exact, default=0)), bool(exact)),
         ("(±n)", details["(±n)"], any(effect.apart for effect in rows)),
         ("function", details["function"], any(effect.functions for effect in rows)),
