@@ -622,7 +622,7 @@ def test_kernels_of_which_one_sleeps_more_are_flagged(tmp_path: Path) -> None:
         data.asleep["s", "long", "stock"][at] = 0.01 + 0.0001 * (at % 3)
         data.asleep["s", "long", "mine"][at] = 0.03
     (flag,) = asleep(data, manifest)
-    assert flag.text.startswith("mine had +2.0 % more of such time")
+    assert flag.text.startswith("mine had no CPU for +2.0 % more of its frozen turns. ")
     assert asleep(data, manifest.model_copy(update={"asked": Criteria(equivalent=0.05)})) == []
 
 

@@ -244,7 +244,7 @@ def asleep(data: Samples, manifest: Manifest) -> list[Flag]:
             apart = mean_of([own[at] - shares[0][at] for at in common], SURE)
             if apart.clear and others * abs(apart.mean) > manifest.asked.equivalent:
                 text += "; " if text else ""
-                text += f"{name} had {100 * apart.mean:+.1f} % more of such time"
+                text += f"{name} had no CPU for {100 * apart.mean:+.1f} % more of its frozen turns"
         if text:
             text += ". `--interleave boots` has no such gaps"
             flags.append(Flag(kind="asleep", text=text, suite=case.suite, case=case.case))
