@@ -159,12 +159,13 @@ CASE = CaseInfo(suite="s", case="c", unit="ops/s", better="higher", scale=1.0)
 MANIFEST = asking([CASE])
 
 
-def pair_of(values: Floats, links: int) -> Pair:
+def pair_of(values: Floats, links: int, suite: str = "s") -> Pair:
     """Of a run whose blocks have these log ratios, and boot the links by turns."""
-    scores = {("s", "c", "stock"): dict.fromkeys(range(len(values)), 100.0)}
-    scores["s", "c", "mine"] = {at: 100 * math.exp(value) for at, value in enumerate(values)}
+    scores = {(suite, "c", "stock"): dict.fromkeys(range(len(values)), 100.0)}
+    scores[suite, "c", "mine"] = {at: 100 * math.exp(value) for at, value in enumerate(values)}
     placed = {at: at % links + 1 for at in range(len(values))} if links else {}
-    return Pair(Samples(scores=scores, links=placed, blocks=len(values)), MANIFEST, CASE, "mine")
+    case = CASE.model_copy(update={"suite": suite})
+    return Pair(Samples(scores=scores, links=placed, blocks=len(values)), MANIFEST, case, "mine")
 
 
 def values_of(rng: np.random.Generator, links: int, blocks: int, layout: float) -> Floats:
@@ -238,6 +239,9 @@ def test_a_slow_down_of_one_link_is_called_by_layout() -> None:
         "c: one of 8 links of mine is slower than the baseline's by 3 %, and all together are not: "
         "where its code lies does that, and not what it does"
     )
+    # Of another suite's case of the same name it is another.
+    both = flags.layouts([row, *judged(pair_of(values / 2, 8, "t"))])[0].text
+    assert both.endswith("up to: s/c 2.6 %, t/c 1.3 %"), both
     slow = judged(pair_of(values - 0.05, 8))
     assert [layout.kind for layout in flags.layouts(slow)] == ["layouts"]
 

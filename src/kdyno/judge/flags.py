@@ -6,6 +6,7 @@ Nothing is left out because of a flag: disturbed boots are kept."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 
@@ -404,12 +405,16 @@ def layouts(rows: Sequence[Judged]) -> list[Flag]:
         return []
     copy = linked[0][0].pair.manifest.asked.copy_of_baseline
     own = [each for each in linked if each[0].pair.variant == copy] or linked
-    floors: dict[str, float] = {}
+    floors: dict[tuple[str, str], float] = {}
     for row, spread in own:
-        case = row.pair.case.case
-        floors[case] = max(floors.get(case, 0.0), spread.one_link or 0.0)
-    ordered = sorted(floors, key=lambda name: -floors[name])
-    texts = [f"{name} {100 * floors[name]:.2g} %" for name in ordered[:_CASES_SHOWN]]
+        key = row.pair.case.key
+        floors[key] = max(floors.get(key, 0.0), spread.one_link or 0.0)
+    ordered = sorted(floors, key=lambda key: -floors[key])
+    suites = Counter(case for _, case in floors)
+    texts = [
+        f"{'/'.join(key) if suites[key[1]] > 1 else key[1]} {100 * floors[key]:.2g} %"
+        for key in ordered[:_CASES_SHOWN]
+    ]
     if left := len(ordered) - len(texts):
         texts.append(f"{left} with less")
     parts = "one boot of each"
