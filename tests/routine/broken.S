@@ -134,6 +134,50 @@ ROUTINE_START(broken_died)
 	RET
 ROUTINE_END(broken_died)
 
+/* the last byte of every block of 256 KiB or more stays behind */
+ROUTINE_START(broken_large)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	cmpq	$0x40000, %rdx
+	jb	1f
+	decq	%rcx
+1:	rep movsb
+	RET
+ROUTINE_END(broken_large)
+
+/* a memset that stops short of the last byte of such blocks */
+ROUTINE_START_OF(memset, broken_large)
+	movq	%rdi, %r9
+	movq	%rdx, %rcx
+	movl	%esi, %eax
+	cmpq	$0x40000, %rdx
+	jb	1f
+	decq	%rcx
+1:	rep stosb
+	movq	%r9, %rax
+	RET
+ROUTINE_END_OF(memset, broken_large)
+
+/* a memmove that goes upwards from 256 KiB on, whichever way they overlap */
+ROUTINE_START_OF(memmove, broken_large)
+	movq	%rdi, %rax
+	movq	%rdx, %rcx
+	cmpq	$0x40000, %rdx
+	jae	1f
+	movq	%rdi, %r8
+	subq	%rsi, %r8
+	cmpq	%rdx, %r8
+	jae	1f
+	leaq	-1(%rdi, %rdx), %rdi
+	leaq	-1(%rsi, %rdx), %rsi
+	std
+	rep movsb
+	cld
+	RET
+1:	rep movsb
+	RET
+ROUTINE_END_OF(memmove, broken_large)
+
 /* a memmove that always goes upwards */
 ROUTINE_START_OF(memmove, broken_overlap)
 	movq	%rdi, %rax

@@ -15,9 +15,11 @@
 
 #define PAGE 4096u
 #define LARGEST 70000u
-#define AREA (20 * PAGE) // accessible bytes of an area, LARGEST and an offset
-#define AROUND 128u      // bytes around the target that must stay as they were
-#define UNTOUCHED 0xa5   // never occurs in the source
+#define FIRST_POWER (128u << 10) // of the large blocks, see large()
+#define LAST_POWER (4096u << 10)
+#define LARGE_AREA (LAST_POWER + 2 * PAGE)
+#define AROUND 128u    // bytes around the target that must stay as they were
+#define UNTOUCHED 0xa5 // never occurs in the source
 
 enum kind {
     BYTES,
@@ -66,6 +68,7 @@ __asm__(
     "    ret\n");
 
 static unsigned char *source, *target, *pristine, *untouched;
+static size_t area; // accessible bytes of each
 static int seen[KINDS];
 static int upper_readable, returns = 1;
 static volatile long cases;
@@ -145,8 +148,8 @@ static int finish(void) {
 
 // An area whose neighbouring pages may not be touched.
 static unsigned char *guarded(void) {
-    unsigned char *all = mmap(NULL, AREA + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (all == MAP_FAILED || mprotect(all + PAGE, AREA, PROT_READ | PROT_WRITE)) {
+    unsigned char *all = mmap(NULL, area + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED || mprotect(all + PAGE, area, PROT_READ | PROT_WRITE)) {
         perror("check: no memory for an area with guard pages");
         exit(2);
     }
@@ -189,7 +192,7 @@ static void call(unsigned char *to, const void *second, size_t size, const char 
 // The bytes around target + to, which must be as they were before.
 static void surroundings(size_t to, size_t size, const char *where) {
     size_t low = to < AROUND ? 0 : to - AROUND;
-    size_t end = to + size + AROUND < AREA ? to + size + AROUND : AREA;
+    size_t end = to + size + AROUND < area ? to + size + AROUND : area;
     if (memcmp(target + low, untouched, to - low) ||
         memcmp(target + to + size, untouched, end - to - size))
         violated(CANARY, "%s", where);
@@ -197,7 +200,7 @@ static void surroundings(size_t to, size_t size, const char *where) {
 
 static void prepare(size_t to, size_t size) {
     size_t low = to < AROUND ? 0 : to - AROUND;
-    size_t end = to + size + AROUND < AREA ? to + size + AROUND : AREA;
+    size_t end = to + size + AROUND < area ? to + size + AROUND : area;
     memset(target + low, UNTOUCHED, end - low);
 }
 
@@ -211,17 +214,17 @@ static void copy(size_t from, size_t to, size_t size) {
         violated(BYTES, "%s", where);
     surroundings(to, size, where);
     size_t first = from < AROUND ? 0 : from - AROUND;
-    size_t last = from + size + AROUND < AREA ? from + size + AROUND : AREA;
+    size_t last = from + size + AROUND < area ? from + size + AROUND : area;
     if (memcmp(source + first, pristine + first, last - first)) {
         violated(SOURCE, "%s", where);
-        memcpy(source, pristine, AREA);
+        memcpy(source, pristine, area);
     }
 }
 
 static void fill(size_t to, size_t size, unsigned byte) {
     char where[96];
     snprintf(where, sizeof where, "size %zu, byte %#x, target +%zu", size, byte & 0xff, to);
-    static unsigned char wanted[AREA];
+    static unsigned char wanted[LARGE_AREA];
     prepare(to, size);
     call(target + to, (void *)(uintptr_t)byte, size, where);
     memset(wanted, (int)(byte & 0xff), size);
@@ -237,7 +240,7 @@ static void within(enum kind kind, size_t from, size_t to, size_t size) {
     snprintf(where, sizeof where, "size %zu, +%zu to +%zu", size, from, to);
     size_t low = (from < to ? from : to), end = (from < to ? to : from) + size;
     low = low < AROUND ? 0 : low - AROUND;
-    end = end + AROUND < AREA ? end + AROUND : AREA;
+    end = end + AROUND < area ? end + AROUND : area;
     call(source + to, source + from, size, where);
     if (memcmp(source + low, pristine + low, to - low) ||
         memcmp(source + to, pristine + from, size) ||
@@ -254,8 +257,22 @@ static uint32_t next(void) {
     return (uint32_t)(state >> 20);
 }
 
+// Four areas of so many bytes; those of before are left where they are.
+static void open_areas(size_t bytes) {
+    area = bytes;
+    source = guarded();
+    target = guarded();
+    pristine = guarded();
+    untouched = guarded();
+    for (size_t i = 0; i < area; i++) {
+        unsigned char byte = (unsigned char)next();
+        source[i] = pristine[i] = byte == UNTOUCHED ? 0 : byte;
+    }
+    memset(untouched, UNTOUCHED, area);
+}
+
 static void at_the_edges(void (*one)(size_t, size_t, size_t), size_t size) {
-    size_t last = AREA - size;
+    size_t last = area - size;
     one(0, 0, size);
     one(0, last, size);
     one(last, 0, size);
@@ -298,7 +315,7 @@ static void overlaps(int full) {
                    size);
     for (int i = 0; i < (full ? 20000 : 400); i++) {
         size_t size = next() % (i % 4 ? 5000 : LARGEST + 1);
-        size_t most = AREA - size;
+        size_t most = area - size;
         size_t from = next() % most, far = next() % (i % 2 ? 300 : most);
         size_t to = next() % 2 ? from + far : from - far;
         if (to < most)
@@ -306,10 +323,33 @@ static void overlaps(int full) {
     }
 }
 
+static void at_itself(size_t from, size_t to, size_t size) {
+    (void)from;
+    within(SAME, to, to, size);
+}
+
+static void overlapping(size_t from, size_t to, size_t size) {
+    within(OVERLAP, from, to, size);
+}
+
+// Blocks at which a routine may begin to go round the caches, or to leave all to one instruction:
+// a routine whose last threshold is above LAST_POWER has a path that nobody has checked.
+static void large(void (*one)(size_t, size_t, size_t), int full) {
+    for (size_t power = FIRST_POWER; power <= LAST_POWER; power *= 2) {
+        size_t between = power / 2 + next() % (power / 2);
+        for (int i = 0; i < 4; i++) {
+            size_t size = (size_t[]){power - 1, power, power + 1, between}[i];
+            one(next() % PAGE, next() % PAGE, size);
+            if (full)
+                at_the_edges(one, size);
+        }
+    }
+}
+
 static void pages(int clears) {
     returns = 0;
-    for (unsigned from = 0; from < AREA / PAGE; from++)
-        for (unsigned to = 0; to < AREA / PAGE; to++) {
+    for (unsigned from = 0; from < area / PAGE; from++)
+        for (unsigned to = 0; to < area / PAGE; to++) {
             if (!clears) {
                 copy(from * PAGE, to * PAGE, PAGE);
                 continue;
@@ -332,15 +372,7 @@ int main(int argc, char **argv) {
     }
     const char *function = argv[1];
     int full = !strcmp(argv[2], "full");
-    source = guarded();
-    target = guarded();
-    pristine = guarded();
-    untouched = guarded();
-    for (size_t i = 0; i < AREA; i++) {
-        unsigned char byte = (unsigned char)next();
-        source[i] = pristine[i] = byte == UNTOUCHED ? 0 : byte;
-    }
-    memset(untouched, UNTOUCHED, AREA);
+    open_areas(20 * PAGE); // LARGEST and an offset
     static unsigned char stack[64 * 1024];
     stack_t aside = {.ss_sp = stack, .ss_size = sizeof stack};
     sigaltstack(&aside, NULL);
@@ -358,8 +390,16 @@ int main(int argc, char **argv) {
         same(full);
         if (!strcmp(function, "memmove"))
             overlaps(full);
+        open_areas(LARGE_AREA);
+        large(copy, full);
+        if (full)
+            large(at_itself, full);
+        if (!strcmp(function, "memmove"))
+            large(overlapping, full);
     } else if (!strcmp(function, "memset")) {
         sizes(any_fill, full);
+        open_areas(LARGE_AREA);
+        large(any_fill, full);
     } else if (!strcmp(function, "copy_page") || !strcmp(function, "clear_page")) {
         pages(!strcmp(function, "clear_page"));
     } else {
