@@ -237,7 +237,10 @@ STATES = {
     "default": "the default where nothing was measured",
 }
 
-Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,60}$")]
+WORD = r"^[a-z0-9][a-z0-9_.-]{0,60}$"
+"""Of rows and of the routines that they name."""
+
+Word = Annotated[str, Field(pattern=WORD)]
 Feature = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,40}$")]
 Models = Annotated[list[Annotated[int, Field(ge=0, lt=1 << 16)]], Field(min_length=2, max_length=2)]
 Ratio = Annotated[float, Field(gt=0, lt=1000)]

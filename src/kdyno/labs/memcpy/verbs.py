@@ -19,6 +19,7 @@ from kdyno.kernels.routines import checking
 from kdyno.kernels.routines.routine import (
     FILE,
     FUNCTIONS,
+    WORD,
     find_by_stem,
     list_routines,
     routines_folder,
@@ -361,6 +362,9 @@ def _for_cpu(output: Path | None, minutes: float, json: str | None, wait: bool) 
     path = output or routines_folder() / f"{search.routine_name(search.row_name(here))}.S"
     check_writable(json, str(path))
     row = path.stem.removeprefix(search.routine_name(""))
+    if not all(re.fullmatch(WORD, name) for name in (path.stem, row)):
+        what = "names of at most 61 small letters, digits, - _ and ., of the routine and its row"
+        raise UsageError(f"-o {path}: {FILE} has {what}")
     sandbox.require()
     recorded = copying.read_distribution(copying.shipped())
     plan = loads.Plan("tune", (), 0.0, 3, 30_000).with_copies(recorded)
