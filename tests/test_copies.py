@@ -81,6 +81,13 @@ def test_a_dump_that_is_none_is_refused(content: bytes, reason: str) -> None:
         counting.read_dump(content)
 
 
+@pytest.mark.parametrize("copy", [Copy(4096, 0, 0), Copy(0, 0, 0)])
+def test_more_than_a_kernel_can_copy_is_not_believed(copy: Copy) -> None:
+    counted = counting.read_dump(dump({(at, copy): 1 << 62 for at in (7, 8)}))
+    with pytest.raises(ToolError, match=r"make no sense: they add up to more than 2\^62"):
+        counting.distribution_of(counted, "x", SYMBOLS)
+
+
 def test_call_sites_have_names() -> None:
     # The return address behind a call that ends a function is the next function's first byte.
     sites = [counting.call_site(SYMBOLS, at) for at in (BASE + 0x110, BASE + 0x200, 0x10)]

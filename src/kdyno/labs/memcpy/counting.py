@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from kdyno import whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment import loader
@@ -192,6 +194,7 @@ def call_site(symbols: Symbols, address: int) -> str:
 
 
 def distribution_of(counted: Counted, source: str, symbols: Symbols) -> Distribution:
+    """ToolError where the counts are more than a distribution can hold."""
     cells: Counter[tuple[int, int, int]] = Counter()
     calls: Counter[str] = Counter()
     volume: Counter[str] = Counter()
@@ -201,7 +204,10 @@ def distribution_of(counted: Counted, source: str, symbols: Symbols) -> Distribu
         calls[site] += number
         volume[site] += number * copy.size
     rows = (Site(site=name, calls=calls[name], bytes=volume[name]) for name in calls)
-    return distribution(cells, source, rows)
+    try:
+        return distribution(cells, source, rows)
+    except ValidationError:
+        raise _unbelievable("they add up to more than 2^62 calls or bytes") from None
 
 
 def notes(counted: Counted) -> list[str]:
