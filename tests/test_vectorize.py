@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Kdyno
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from test_docs_examples import examples
 from toy_kernel import OBJECTS, Toy, variant
 
@@ -184,6 +184,8 @@ def test_any_words_have_a_reason(messages: list[str]) -> None:
     st.text(max_size=400)
     | st.text(alphabet="-! .:{}'\nPassedMissedFunctionDebugLocArgs0123", max_size=300)
 )
+@example(f"f.c:{'9' * 5000}:1: missed: x\nf.c:1:1: missed: couldn't vectorize loop\n")
+@example(f"f.c:1:1: optimized: loop vectorized using {'9' * 5000} byte vectors\n")
 def test_no_text_breaks_the_readers(text: str) -> None:
     for kind in ("vect", "ldist"):
         loops.gcc_loops(Path(f"x.{kind}"), text, "/s")

@@ -156,10 +156,10 @@ def _settled(loops: Iterable[Loop]) -> list[Loop]:
 
 
 _DUMP = re.compile(r"^(?P<name>.+)\.[a-z]+\.\d+t\.(?P<pass>vect|ldist)$")
-_MESSAGE = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?P<column>\d+): "
+_MESSAGE = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d{1,9}):(?P<column>\d{1,9}): "
                       r"(?P<kind>missed|optimized): +(?P<text>.*)$")  # fmt: skip
 _FUNCTION = re.compile(r"^;; Function (?P<shown>.*) \((?P<symbol>[^,]+), funcdef_no=")
-_WIDTH = re.compile(r"^loop vectorized using (?P<bytes>\d+) byte vectors")
+_WIDTH = re.compile(r"^loop vectorized using (?P<bytes>\d{1,9}) byte vectors")
 _LIBRARY = re.compile(r"transformed into a builtin|(?P<calls>\d+) library calls?")
 
 
