@@ -149,6 +149,9 @@ FIRST = "L1/fixed/64/aligned"
         ),
         (lambda file: file["ns"]["wide"].update({FIRST: ["1"] * 8}), '"1", text, is given, but'),
         (lambda file: file["loads"][0].update(id="L1/fixed/65/aligned"), f"is '{FIRST}'"),
+        (lambda file: file["loads"][0].update(mean_bytes=1e100), r"1e\+100 should be less than"),
+        (lambda file: file["loads"][0].update(most=1 << 40), "should be less than"),
+        (lambda file: file["clock"].update(core_ghz=5e-324), "should be greater than"),
         (lambda file: file["contenders"][0].update(rank="rivl"), r'rank: "rivl" .* "rival"'),
         (lambda file: file.update(blocks=True), "blocks: true, true or false, is given"),
         (lambda file: file.update(blocks=0), "blocks: 0 "),
@@ -274,6 +277,13 @@ def test_the_table_and_the_picture_say_the_same() -> None:
     assert "failed: bad: died of SIGSEGV" in text
     svg = tables.picture(bench)
     assert svg.startswith("<svg") and "Fastest: 17 – 64 bytes: wide" in svg
+
+
+@pytest.mark.slow
+def test_copies_of_nothing_have_a_picture() -> None:
+    nothing = loads.load("L1", "distribution", 0, 1, "recorded", 0.5)
+    bench = bench_of(loads=[nothing], ns={"wide": {nothing.id: [1.0] * 8}})
+    assert tables.picture(bench).startswith("<svg")
 
 
 def test_sizes_in_words() -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from kdyno.errors import UsageError
-from kdyno.labs.memcpy.copies import LINE, Distribution
+from kdyno.labs.memcpy.copies import LINE, MOST_COPY_BYTES, Distribution
 from kdyno.reading.checked import FromTool
 
 LEVELS = ("L1", "L2", "L3", "memory")
@@ -66,10 +66,10 @@ class Load(FromTool):
     """One word, for keys and files: ``L1/fixed/64/aligned``."""
     level: Literal["L1", "L2", "L3", "memory"]
     mode: Literal["fixed", "random", "distribution"]
-    least: Whole
-    most: Whole
+    least: Annotated[int, Field(ge=0, le=MOST_COPY_BYTES)]
+    most: Annotated[int, Field(ge=0, le=MOST_COPY_BYTES)]
     alignment: str
-    mean_bytes: Annotated[float, Field(gt=0)]
+    mean_bytes: Annotated[float, Field(gt=0, le=MOST_COPY_BYTES)]
     """Mean size: of the draws, where sizes are random."""
 
     @property

@@ -29,7 +29,8 @@ BANDS = ((1, 16), (17, 64), (65, 256), (257, 1024), (1025, 4096), (4097, 65536))
 GOAL_BYTES = 4096
 """Size at which the share of L1's ceiling is taken."""
 
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=1e-9, lt=1e15)]
+"""Such that the logarithm of any ratio of two of them can be undone."""
 
 
 class Contender(FromTool):

@@ -383,7 +383,8 @@ def _chart(bench: Bench, key: Curve) -> vega.Spec:
         if end > 1.5 * edge:
             name = vega.fitted(plain.short(best.name), 90)
             winners.append({"name": name, "middle": math.sqrt(edge * end), "edge": edge})
-    first, last = math.ceil(math.log2(low)), math.floor(math.log2(high) + 1e-9)
+    # Copies of nothing have a mean below one byte.
+    first, last = max(0, math.ceil(math.log2(low))), math.floor(math.log2(high) + 1e-9)
     powers = [1 << power for power in range(first, last + 1)]
     times = [results.ns(bench, each.name, load) for each in bench.timed for load in loads]
     # 1, 2, 5, 10 … over all times; of many only 1, 10 …
