@@ -264,6 +264,10 @@ def test_tasks_keep_rivals_together_and_pages_apart(tmp_path: Path) -> None:
     assert all({line.contender for line in task.lines} == {"a", "b"} for task in timed)
     words = next(t for t in timed if " 64 0 " in t.lines[0].text).lines[0].text.split()
     assert words[0] == "fixed" and words[3:6] == ["64", "0", "2048"]
+    # The largest copies last no longer than others: 256 of 64 MiB took as long as one that hangs.
+    largest = replace(loads.quick(), loads=()).with_copies(distribution({(64 << 20, 0, 0): 1}, ""))
+    *_, task = timing.tasks_of(both, largest, expected, 5, tmp_path)
+    assert task.lines[0].text.split()[:4:3] == ["drawn", "4"]
     # Of "behind" the source's low twelve bits are the target's less one.
     places = ((4096, "aligned"), (4096, "aliased"), (64, "behind"))
     assert [timing.page_distance(*place) for place in places] == [192, 0, 4095]

@@ -63,6 +63,8 @@ NO_TREE = (
 )
 _GUESSED = {"L1": (2.0, 40.0), "L2": (6.0, 20.0), "L3": (25.0, 8.0), "memory": (150.0, 4.0)}
 """ns that a call costs beside its bytes, and bytes per ns: only to choose how many calls."""
+_FEW_BYTES = 256 << 20
+"""Of a repetition. More would last so long that a routine seems to hang."""
 
 
 def failing(routines: Sequence[Routine], cache_root: Path) -> dict[str, str]:
@@ -266,10 +268,11 @@ def _line(load: Load, contender: Contender, plan: Plan, start: int, region: int)
         spent = f"{plan.repetitions} {plan.repetition_ns}"
         return Line(id_, contender.name, f"fixed {head} {where} {spent}")
     # So many calls that they last about long enough, twice where sizes are random; thousands where
-    # that may be.
+    # that may be, and of large blocks as many as copy _FEW_BYTES.
     base_ns, rate = _GUESSED[load.level]
     calls = 2 * plan.repetition_ns / (base_ns + load.mean_bytes / rate)
-    calls = round(min(max(calls, 2048 if load.mean_bytes < 8192 else 256, 1), POOL // 4))
+    fewest = 2048 if load.mean_bytes < 8192 else max(1, min(256, _FEW_BYTES / load.mean_bytes))
+    calls = round(min(max(calls, fewest), POOL // 4))
     touched = region if load.level in ("L2", "L3") else 0
     read = READ_BYTES if load.mode == "distribution" else 0
     text = f"drawn {head} {calls} {plan.repetitions} {start} {touched} {read}"
