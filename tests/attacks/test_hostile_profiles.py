@@ -12,6 +12,7 @@ import math
 import re
 import struct
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from kdyno.labs.profile.record import (
     FUNCTIONS_MOST,
     FunctionTime,
     Profile,
+    ProfiledBoot,
     from_bytes,
     stored_profiles,
     to_json,
@@ -164,6 +166,21 @@ def test_more_functions_than_a_profile_has_become_one() -> None:
     assert len(boot.functions) == FUNCTIONS_MOST
     assert boot.functions[-1].function == "[501 other functions]"
     assert sum(each.seconds for each in boot.functions) == pytest.approx(number * 1e-3)
+
+
+class Walked(tuple[FunctionTime, ...]):
+    walks = 0
+
+    def __iter__(self) -> Iterator[FunctionTime]:
+        Walked.walks += 1
+        return super().__iter__()
+
+
+def test_a_table_of_many_functions_takes_no_time_of_their_square() -> None:
+    functions = Walked(FunctionTime("kernel", f"f{at}", 1e-3, at) for at in range(100))
+    profile = Profile("mine", "gprof", "", "", {}, (ProfiledBoot(0, 1.0, functions),))
+    assert sum(row.calls or 0 for row in tables.rows(profile)) == sum(range(100))
+    assert Walked.walks < 10
 
 
 def test_symbols_are_cut_and_none_is_without_a_name() -> None:

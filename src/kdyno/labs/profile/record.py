@@ -107,12 +107,7 @@ class Profile:
 
     def calls(self, where: str, function: str) -> float | None:
         """Mean calls per boot; None where they were not counted."""
-        counts = [
-            row.calls
-            for boot in self.boots
-            for row in boot.functions
-            if row.where == where and row.function == function and row.calls is not None
-        ]
+        counts = self._calls.get((where, function))
         return sum(counts) / len(counts) if counts else None
 
     def totals(self, where: str | None = None) -> dict[int, float]:
@@ -125,6 +120,14 @@ class Profile:
     def measured(self) -> dict[int, float]:
         """Block → CPU seconds by the host's accounting, where known."""
         return {boot.block: boot.cpu_s for boot in self.boots if boot.cpu_s is not None}
+
+    @cached_property
+    def _calls(self) -> dict[tuple[str, str], list[int]]:
+        calls: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        for row in (row for boot in self.boots for row in boot.functions):
+            if row.calls is not None:
+                calls[row.where, row.function].append(row.calls)
+        return calls
 
     @cached_property
     def _by_block(self) -> dict[int, dict[tuple[str, str], float]]:
