@@ -237,6 +237,7 @@ def test_all_is_timed(tmp_path: Path) -> None:
     [
         ("kill -SEGV $$", "died of SIGSEGV"),
         ("kill -ILL $$", "died of SIGILL"),
+        ("kill -40 $$", "died of signal 40"),  # of the real-time ones, which have no names
         ("exit 3", "ended with status 3"),
         ("echo done $id NaN 4.0", "spoiled the timing program"),
         ("echo done $id -1 4.0", "spoiled the timing program"),

@@ -434,5 +434,6 @@ class _Talk:
         except subprocess.TimeoutExpired:
             return "closed its output"
         if status < 0:
-            return f"died of {signal.Signals(-status).name}"
+            names = {each.value: each.name for each in signal.Signals}
+            return f"died of {names.get(-status, f'signal {-status}')}"
         return f"ended with status {status}"
