@@ -342,10 +342,13 @@ def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
         "schema": 1, "kind": "vectorization", "source": "s", "version": "7.3", "compiler": "gcc",
         "sides": [side],
     }  # fmt: skip
+    bench = made_bench()
+    slow = made_bench(created="2026-01-01T12:00:00+00:00", ns={**bench.ns, "wide": bench.ns["orig"]})
     texts = {
+        "an-older-bench": json.dumps(bench_to_json(slow)),
         "forms": simd_candidates.as_json(forms),
         "survey": json.dumps(survey),
-        "bench": json.dumps(bench_to_json(made_bench())),
+        "bench": json.dumps(bench_to_json(bench)),
         "copies": json.dumps({
             "schema": 1, "kind": "copies", "source": "here", "cells": [
                 {"size": 64, "dst": 0, "src": 0, "calls": 3},
@@ -375,7 +378,7 @@ def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
     ask = Ask(what="sizes", routine="wide", against="fsrm", bytes=[4096, 4096])
     (timed,) = answer(ask, whole).rows
     assert timed.what == "4096 bytes" and timed.ratio is not None and timed.ratio < 1
-    assert len(whole.sources) == 4
+    assert len(whole.sources) == 5
 
 
 def test_what_is_no_evidence_is_refused_by_name(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ class Evidence:
     runs: Mapping[str, Sequence[OfRun]] = field(default_factory=dict)
     """Experiment → its runs, the newest first."""
     files: Mapping[str, Sequence[OfFile]] = field(default_factory=dict)
-    """Kind → files of it."""
+    """Kind → files of it, the newest first as far as they have a day."""
 
     @property
     def sources(self) -> list[Source]:
@@ -135,6 +135,8 @@ def collect(paths: Iterable[Path]) -> Evidence:
             files.setdefault(kind, []).append(file)
     for each in runs.values():
         each.sort(key=attrgetter("created"), reverse=True)
+    for file_list in files.values():
+        file_list.sort(key=lambda file: file[0].day, reverse=True)
     return Evidence(runs, files)
 
 
