@@ -100,9 +100,14 @@ def test_an_object_with_loops_of_headers_only_has_the_others_root(tmp_path: Path
     assert (record.object, {loop.file for loop in record.loops}) == ("lib/user.o", {"lib/add.h"})
 
 
-def test_a_foreign_tree_is_left_as_it_is(tree: Path, records: Records) -> None:
+def test_a_foreign_tree_is_left_as_it_is(
+    tree: Path, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert len(list(tree.rglob("*.vect"))) == 1
     assert surveys.records_of(tree, None) == records
+    monkeypatch.chdir(tree)
+    (side,) = surveys.survey_of_folder(Path()).sides
+    assert (side.flags, side.records) == ("obj", records)
 
 
 def test_a_builds_records_stay_in_its_tree(tmp_path: Path) -> None:

@@ -256,13 +256,14 @@ def survey(
 
 def survey_of_folder(folder: Path) -> Survey:
     """What the user's own build left in its object tree. Nothing there is changed."""
-    records = records_of(folder, None)
+    tree = folder.resolve()  # in the sandbox a relative path is one of another folder
+    records = records_of(tree, None)
     if not records.objects:
         raise UsageError(
             f"{folder}: no optimisation record below it. Build with GCC and "
             'KCFLAGS="-fdump-tree-vect-missed-optimized"'
         )
-    return Survey(str(folder), "", "gcc", (Side(folder.name, "", records),))
+    return Survey(str(folder), "", "gcc", (Side(tree.name, "", records),))
 
 
 def survey_of_file(path: Path) -> Survey:
