@@ -172,7 +172,7 @@ def test_a_routine_is_checked_and_timed_inside(tmp_path: Path, mark: Path) -> No
     assert result.passed
     mine = routine_contender(find_routine(str(path)), cache)
     placed = rack([mine, *standing(cache)], 1, tmp_path, cache)
-    line = Line("1", "mine", "counted 1 memcpy_mine 64 0 0 100")
+    line = Line("1", "mine", "fixed 1 memcpy_mine 64 0 0 1 0 100")
     outcome = time_all(timing_program(cache), placed, 0, [Task(("region 4096",), (line,))])
     assert "1" in outcome.times or "mine" in outcome.failed
 

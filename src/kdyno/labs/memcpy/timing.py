@@ -263,9 +263,7 @@ def _line(load: Load, contender: Contender, plan: Plan, start: int, region: int)
     if load.mode == "fixed" and load.level == "L1":
         dst, src = ALIGNMENTS[load.alignment]
         where = f"{load.least} {dst} {src + page_distance(load.least, load.alignment)}"
-        if plan.calls:
-            return Line(id_, contender.name, f"counted {head} {where} {plan.calls}")
-        spent = f"{plan.repetitions} {plan.repetition_ns}"
+        spent = f"{plan.repetitions} {plan.repetition_ns} {plan.calls}"
         return Line(id_, contender.name, f"fixed {head} {where} {spent}")
     # So many calls that they last about long enough, twice where sizes are random; thousands where
     # that may be, and of large blocks as many as copy _FEW_BYTES.

@@ -9,14 +9,14 @@
  *	pool PATH			→ pool COUNT		(copies to draw from: struct draw)
  *	stores WIDTH BYTES		→ stores BYTES_PER_NS
  *	copies WIDTH BYTES		→ copies BYTES_PER_NS
- *	fixed ID NAME SIZE DST SRC REPETITIONS NS	→ begin ID, done ID NS_PER_CALL CORE_GHZ
- *	counted ID NAME SIZE DST SRC CALLS		→ begin ID, done ID NS_PER_CALL CORE_GHZ
+ *	fixed ID NAME SIZE DST SRC REPETITIONS NS CALLS	→ begin ID, done ID NS_PER_CALL CORE_GHZ
  *	drawn ID NAME COUNT REPETITIONS SEED TOUCH READ	→ begin ID, done ID NS_PER_CALL CORE_GHZ
  *
- * NAME is a function of the rack; =libc is the C library's memcpy. A repetition's score is its
- * mean; the line's is the median of the repetitions. TOUCH bytes of target and source are read
- * first, to bring them into the caches that they fit into. Copies of at most READ bytes are values:
- * each is read at once, and the next call waits for it. Any mistake in the work ends the program.
+ * NAME is a function of the rack; =libc is the C library's memcpy. A repetition has CALLS, as a
+ * published table may want them; 0: as many as last NS. Its score is its mean; the line's is the
+ * median of the repetitions. TOUCH bytes of target and source are read first, to bring them into
+ * the caches that they fit into. Copies of at most READ bytes are values: each is read at once, and
+ * the next call waits for it. Any mistake in the work ends the program.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -207,34 +207,26 @@ static void fixed(const struct bench *bench, const char *id, copy *run, const si
 	size_t size = given[0], dst = given[1], src = given[2], count = given[3];
 	double wanted = (double)given[4] * bench->tsc_ghz, taken;
 	double scores[MOST_REPETITIONS];
-	size_t calls = 16;
+	size_t calls = given[5];
 	double ghz;
 
 	if (dst + size > bench->region || src + size > bench->region)
 		stop("%s leaves the region", id);
 	/* Finding how many calls last long enough warms everything up as well. */
-	while ((taken = one_size(run, bench->to + dst, bench->from + src, size, calls)) < wanted)
-		calls = taken * 8 < wanted ? calls * 8 : (size_t)((double)calls * wanted / taken) + 1;
+	if (calls > 0) {
+		one_size(run, bench->to + dst, bench->from + src, size, calls / 64 + 1);
+	} else {
+		calls = 16;
+		while ((taken = one_size(run, bench->to + dst, bench->from + src, size, calls)) <
+		       wanted)
+			calls = taken * 8 < wanted ? calls * 8
+						   : (size_t)((double)calls * wanted / taken) + 1;
+	}
 	ghz = core_ghz(bench->tsc_ghz);
 	for (size_t i = 0; i < count; i++)
 		scores[i] = one_size(run, bench->to + dst, bench->from + src, size, calls) /
 			    (double)calls / bench->tsc_ghz;
 	tell(bench, id, scores, count, ghz);
-}
-
-/* So many calls in one go, as a published table may want them, after a few to warm up. */
-static void counted(const struct bench *bench, const char *id, copy *run, const size_t *given)
-{
-	size_t size = given[0], dst = given[1], src = given[2], calls = given[3];
-	double ghz, score;
-
-	if (dst + size > bench->region || src + size > bench->region)
-		stop("%s leaves the region", id);
-	one_size(run, bench->to + dst, bench->from + src, size, calls / 64 + 1);
-	ghz = core_ghz(bench->tsc_ghz);
-	score = one_size(run, bench->to + dst, bench->from + src, size, calls) / (double)calls /
-		bench->tsc_ghz;
-	tell(bench, id, &score, 1, ghz);
 }
 
 static uint64_t next_random(uint64_t *state)
@@ -279,7 +271,7 @@ static void drawn(const struct bench *bench, const char *id, copy *run, const si
 static int done(struct bench *bench, char *line)
 {
 	char id[64], name[128], path[512];
-	size_t at[5];
+	size_t at[6];
 
 	if (strcmp(line, "clock") == 0) {
 		bench->tsc_ghz = tick_ghz();
@@ -296,18 +288,12 @@ static int done(struct bench *bench, char *line)
 	} else if (sscanf(line, "copies %zu %zu", &at[0], &at[1]) == 2 && at[1] <= bench->region) {
 		printf("copies %.5f\n",
 		       copy_rate(bench->to, bench->from, at[1], (int)at[0], bench->tsc_ghz));
-	} else if (sscanf(line, "fixed %63s %127s %zu %zu %zu %zu %zu", id, name, &at[0], &at[1],
-			  &at[2], &at[3], &at[4]) == 7 &&
+	} else if (sscanf(line, "fixed %63s %127s %zu %zu %zu %zu %zu %zu", id, name, &at[0],
+			  &at[1], &at[2], &at[3], &at[4], &at[5]) == 8 &&
 		   at[3] >= 1 && at[3] <= MOST_REPETITIONS) {
 		printf("begin %s\n", id);
 		fflush(stdout);
 		fixed(bench, id, found(bench, name), at);
-	} else if (sscanf(line, "counted %63s %127s %zu %zu %zu %zu", id, name, &at[0], &at[1],
-			  &at[2], &at[3]) == 6 &&
-		   at[3] >= 1) {
-		printf("begin %s\n", id);
-		fflush(stdout);
-		counted(bench, id, found(bench, name), at);
 	} else if (sscanf(line, "drawn %63s %127s %zu %zu %zu %zu %zu", id, name, &at[0],
 			  &at[1], &at[2], &at[3], &at[4]) == 7 &&
 		   at[1] >= 1 && at[1] <= MOST_REPETITIONS) {
