@@ -136,16 +136,16 @@ class Plan:
         return replace(self, loads=(*self.loads, recorded), copies=copies)
 
 
-def sizes(most: int = MOST, around: bool = True) -> list[int]:
+def sizes(around: bool = True) -> list[int]:
     """Powers of two, what lies half way between them and, up to 1 KiB, one less and one more."""
     values = {1, 2, 3}
     power = 4
-    while power <= most:
+    while power <= MOST:
         values |= {power, power + power // 2}
         if around and 8 <= power <= 1024:
             values |= {power - 1, power + 1}
         power *= 2
-    return sorted(size for size in values if size <= most)
+    return sorted(size for size in values if size <= MOST)
 
 
 def quick() -> Plan:

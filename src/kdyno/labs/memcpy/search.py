@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from kdyno.errors import ToolError, UsageError
-from kdyno.experiment.model import BEST
 from kdyno.kernels import cpu as cpus
 from kdyno.kernels.cpu import Cpu
 from kdyno.kernels.routines.checking import Contender, check, routine_contender
@@ -449,10 +448,6 @@ def row_name(cpu: Cpu) -> str:
     """``amd-25-17``: vendor, family and model in one word."""
     vendor = {"AuthenticAMD": "amd", "GenuineIntel": "intel"}.get(cpu.vendor, "cpu")
     return f"{vendor}-{cpu.family}-{cpu.number}"
-
-
-def routine_name(row: str) -> str:
-    return f"{BEST}-{row}"
 
 
 def figures_of(bench: Bench, routine: str) -> Figures:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from kdyno import sandbox, whole
 from kdyno.errors import ToolError, UsageError
 from kdyno.experiment.loader import Overrides, apply
-from kdyno.experiment.model import Experiment
+from kdyno.experiment.model import BEST, Experiment
 from kdyno.kernels import cpu as cpus
 from kdyno.kernels.routines import checking
 from kdyno.kernels.routines.routine import (
@@ -359,9 +359,9 @@ def _workshop(plan: loads.Plan, seconds: float, wait: bool) -> Iterator[search.W
 def _for_cpu(output: Path | None, minutes: float, json: str | None, wait: bool) -> int:
     """Find this CPU's row, write routine, benches and row, and show the result."""
     here = cpus.this_cpu()
-    path = output or routines_folder() / f"{search.routine_name(search.row_name(here))}.S"
+    path = output or routines_folder() / f"{BEST}-{search.row_name(here)}.S"
     check_writable(json, str(path))
-    row = path.stem.removeprefix(search.routine_name(""))
+    row = path.stem.removeprefix(f"{BEST}-")
     if not all(re.fullmatch(WORD, name) for name in (path.stem, row)):
         what = "names of at most 61 small letters, digits, - _ and ., of the routine and its row"
         raise UsageError(f"-o {path}: {FILE} has {what}")
