@@ -343,7 +343,9 @@ def test_files_of_other_verbs_answer_too(tmp_path: Path) -> None:
         "sides": [side],
     }  # fmt: skip
     bench = made_bench()
-    slow = made_bench(created="2026-01-01T12:00:00+00:00", ns={**bench.ns, "wide": bench.ns["orig"]})
+    slow = made_bench(
+        created="2026-01-01T12:00:00+00:00", ns={**bench.ns, "wide": bench.ns["orig"]}
+    )
     texts = {
         "an-older-bench": json.dumps(bench_to_json(slow)),
         "forms": simd_candidates.as_json(forms),
