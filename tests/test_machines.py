@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -192,9 +193,11 @@ def test_what_is_not_joined(tmp_path: Path) -> None:
     into = tmp_path / "joined"
     other = small(tmp_path / "runs", 5, question="Another?")
     joined, _ = judged([one, two], into)
+    copy = Path(shutil.copytree(one.path, tmp_path / "copies" / one.name))
     for runs, says in [
         ([one], "two runs or more"),
         ([one, one], "is the same run as"),
+        ([one, Run(copy)], "is the same run as"),
         ([one, other], "differ in more than where they ran: the kernels of the one are not"),
         ([joined, one], "was put together itself"),
     ]:

@@ -138,9 +138,10 @@ def _refuse_different(runs: Sequence[Run], manifests: Sequence[Manifest]) -> Non
     for run, manifest in zip(runs, manifests, strict=True):
         if manifest.joined or manifest.machines:
             raise UsageError(f"{run.name} was put together itself; join the runs that it came from")
-        same = names.setdefault((manifest.created, manifest.seed), run.name)
-        if same != run.name or [other.path for other in runs].count(run.path) > 1:
-            raise UsageError(f"{run.name} is the same run as {same}: it would count twice")
+        key = (manifest.created, manifest.seed)
+        if key in names:
+            raise UsageError(f"{run.name} is the same run as {names[key]}: it would count twice")
+        names[key] = run.name
         if what := difference(first, manifest):
             raise UsageError(
                 f"{runs[0].name} and {run.name} differ in more than where they ran: the "
