@@ -335,6 +335,9 @@ def test_links_pipes_and_huge_files_are_not_read(tmp_path: Path) -> None:
     os.truncate(host, 1 << 40)
     with pytest.raises(ToolError, match="at most"):
         read(path)
+    for name in ("a\0b", "\ud800"):
+        with Folder.open(path) as inside, pytest.raises(ToolError):
+            inside.read(name, 1)
 
 
 def test_a_kernels_last_words_can_be_stored() -> None:

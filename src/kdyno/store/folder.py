@@ -213,10 +213,10 @@ class Folder(AbstractContextManager["Folder"]):
 @contextmanager
 def _in_our_words(folder: Path, name: str = "") -> Iterator[None]:
     """Turns the system's errors into ours, with the path and the way out."""
+    path = folder / name
     try:
         yield
     except OSError as error:
-        path = folder / name
         if error.errno in NO_SPACE:
             raise ToolError(
                 f"{path}: not written, {no_space(path)}. "
@@ -229,4 +229,4 @@ def _in_our_words(folder: Path, name: str = "") -> Iterator[None]:
             raise ToolError(message) from error
         raise ToolError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:  # a NUL in a name
-        raise ToolError(f"{path!r}: {error}") from error
+        raise ToolError(f"{str(path)!r}: {error}") from error
