@@ -10,10 +10,12 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from synthetic_run import record
 from kdyno import whole
 from kdyno.errors import KdynoError, ToolError, UsageError
 from kdyno.store.boot import BootFlag, BootHost, BootJob, BootRecord, Sample, read_boot
+from kdyno.store.database.tables import ODD
 from kdyno.store.folder import Folder
 from kdyno.store.index import INDEX, entries, resolve
 from kdyno.store.manifest import CaseInfo, Manifest, State, work_digest
@@ -447,6 +450,17 @@ def test_a_damaged_index_is_made_again(tmp_path: Path, data: bytes, keep: int) -
     path.write_bytes(path.read_bytes()[:keep] + data)
     assert entries(tmp_path) == expected
     path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("column", ["identity", "name", "created", "digest", "counts", "boots"])
+def test_an_odd_row_of_the_index_is_made_again(tmp_path: Path, column: str) -> None:
+    # As a manifest of somebody else may say it: no row is odd by that.
+    run = record(tmp_path, stopped=ODD)
+    expected = entries(tmp_path)
+    assert [facts.reason for _, facts in expected] == [ODD]
+    with closing(sqlite3.connect(tmp_path / INDEX)) as index, index:
+        index.execute(f"UPDATE runs SET {column} = x'ff'")
+    assert entries(tmp_path) == expected == ((run, expected[0][1]),)
 
 
 def test_an_index_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:

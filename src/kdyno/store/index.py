@@ -107,7 +107,7 @@ def _through(
     from sqlalchemy import delete, func, insert, inspect, select
 
     from kdyno.store.database import query
-    from kdyno.store.database.tables import HEAD, ODD, RUNS, create, revision, row_of, rows_of
+    from kdyno.store.database.tables import HEAD, RUNS, create, revision, row_of, rows_of
 
     # A folder's name may hold bytes that are no text: those are told apart all the same.
     by_name = {run.name.encode("utf-8", "backslashreplace").decode(): run for run in runs}
@@ -121,8 +121,9 @@ def _through(
             elif version != HEAD:
                 raise _Odd
             current = set()
-            for row in connection.execute(select(RUNS.c.id, RUNS.c.name, RUNS.c.digest)).all():
-                if stamps.get(row.name) == row.digest:
+            own = select(RUNS.c.id, RUNS.c.name, RUNS.c.identity, RUNS.c.digest)
+            for row in connection.execute(own).all():
+                if stamps.get(row.name) == row.digest and row.identity == row.name:
                     current.add(row.name)
                 else:
                     connection.execute(delete(RUNS).where(RUNS.c.id == row.id))
@@ -142,7 +143,7 @@ def _through(
         engine.dispose()
     entries = []
     for facts in reversed(listed):
-        if facts.reason == ODD:
+        if not facts.digest:  # as of an odd row; every other one has a stamp
             raise _Odd
         run = by_name[facts.name]
         entries.append((run, replace(facts, state=run.state(facts.state))))
