@@ -29,6 +29,7 @@ from command_line import (
     verdict,
 )
 from site_runs import small
+from synthetic_run import record
 from toy_kernel import make_source
 
 from kdyno import sandbox
@@ -209,6 +210,14 @@ def test_a_finished_run_is_not_resumed(kdyno: Kdyno, tmp_path: Path) -> None:
     output = kdyno("run", "--resume", "last")
     message = f"{name} is finished (precision reached); `kdyno report {name}` shows it"
     assert (output.status, output.err) == (2, f"kdyno: {message}\n")
+
+
+@pytest.mark.usefixtures("unreached")
+def test_a_run_whose_options_are_none_is_not_resumed(kdyno: Kdyno, tmp_path: Path) -> None:
+    run = record(tmp_path / "runs", text=EXPERIMENT, state="interrupted", overrides={"seed": "x"})
+    output = kdyno("run", "--resume", "last", "--yes")
+    assert output.status == 2
+    assert output.err.startswith(f'kdyno: {run.path}/manifest.json: overrides: seed: "x" ')
 
 
 @pytest.mark.parametrize("damage", ["", "{"])

@@ -21,10 +21,10 @@ from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import Experiment
 from kdyno.measure.vocabulary import vocabulary
 from kdyno.paths import cache_root, runs_root
-from kdyno.reading.checked import adapter
+from kdyno.reading.checked import check
 from kdyno.store.index import NoSuchRun, resolve
 from kdyno.store.manifest import Manifest
-from kdyno.store.run import Note, Run, list_runs, open_run
+from kdyno.store.run import MANIFEST, Note, Run, list_runs, open_run
 from kdyno.store.verdict import Verdict
 from kdyno.suites import catalogue
 from kdyno.verbs.options import Extent, percent, runs_folder, where
@@ -58,7 +58,8 @@ def load_stored(run: Run, manifest: Manifest) -> tuple[Experiment, catalogue.Cat
     origin = Path(manifest.origin) if manifest.origin else Path.cwd() / "experiment.toml"
     experiment = loader.parse(run.experiment_text(), str(origin), origin.parent, vocabulary(suites))
     # Those of a later kdyno may have other keys, which are ignored.
-    return experiment, suites, adapter(Overrides).validate_python(manifest.overrides)
+    place = f"{run.path / MANIFEST}: overrides"
+    return experiment, suites, check(Overrides, manifest.overrides, place)
 
 
 def overrides_of(extent: Extent, **more: Any) -> Overrides:
