@@ -88,7 +88,7 @@ class Line:
 
 def check_writable(json: str | None, other: str | None = None, option: str = "-o") -> None:
     """UsageError before anything slow starts for a result that cannot be written, or two in one."""
-    if json is not None and json == other:
+    if json and other and Path(json) == Path(other):
         raise UsageError(f"--json and {option} both name {json}: give each a file of its own")
     for name, file in (("--json", json), (option, other)):
         if file is None or file == "-":
