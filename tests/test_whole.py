@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,19 @@ print(oct(os.stat(".").st_mode & 0o777), os.listdir("."))
     tmp_path.chmod(0o755)
     process, line = started(f"import os; os.chdir(place)\n{code}", tmp_path)
     assert line == "0o755 []", process.communicate()
+
+
+def test_what_was_killed_before_it_held_its_lock_goes_after_a_day(tmp_path: Path) -> None:
+    """Before that it may be one that lives and is about to; and a person's own has another mode."""
+    for name, mode in (("kdyno-empty", 0o700), ("kdyno-begun", 0o700), ("kdyno-notes", 0o755)):
+        (tmp_path / name).mkdir(mode=mode)
+    (tmp_path / "kdyno-begun" / ".new").touch()
+    whole.sweep(tmp_path)
+    assert names(tmp_path) == ["kdyno-begun", "kdyno-empty", "kdyno-notes"]
+    for folder in tmp_path.iterdir():
+        os.utime(folder, times=(0, time.time() - whole.LONG_S - 1))
+    whole.sweep(tmp_path)
+    assert names(tmp_path) == ["kdyno-notes"]
 
 
 def test_what_is_not_ours_is_not_swept(tmp_path: Path) -> None:

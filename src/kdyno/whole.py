@@ -72,7 +72,7 @@ def _amount(size_bytes: int) -> str:
 
 _ASIDE = ".kdyno-"
 _SCRATCH = "kdyno-"
-_HELD = ".held"
+_NEW, _HELD = ".new", ".held"
 _NAME_LIMIT = 100
 _MOST_LINKS = 40
 LONG_S = 86400.0
@@ -178,11 +178,11 @@ def scratch(kind: str, parent: Path | None = None) -> Iterator[Path]:
     lock = None
     try:
         # Held before it has its name, so that no one ever sees it unheld while we live.
-        lock = os.open(outer / ".new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        lock = os.open(outer / _NEW, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         with suppress(OSError):  # for people; a full disk is told where it matters
             os.write(lock, f"{os.getpid()} {here()}\n".encode())
-        (outer / ".new").rename(outer / _HELD)
+        (outer / _NEW).rename(outer / _HELD)
         (outer / "in").mkdir()
         yield outer / "in"
     finally:
@@ -207,6 +207,15 @@ def sweep(parent: Path) -> None:
         with suppress(OSError):
             status = outer.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+                continue
+            inside = [*outer.iterdir()]
+            if all(path.name == _NEW for path in inside):
+                # Killed before its lock had a name: as old as no living one is in that state.
+                is_old = time.time() - status.st_mtime > LONG_S
+                if is_old and stat.S_IMODE(status.st_mode) == 0o700:  # as mkdtemp makes it
+                    for path in inside:
+                        path.unlink()
+                    outer.rmdir()
                 continue
             flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             descriptor = os.open(outer / _HELD, flags)  # without it the folder is none of ours
