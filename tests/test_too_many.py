@@ -8,6 +8,7 @@ import io
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,9 +16,12 @@ from xml.etree import ElementTree
 
 import pyarrow.parquet
 import pytest
-from command_line import Kdyno, effect, stored, verdict
+from command_line import EXPERIMENT, Kdyno, effect, experiment_file, stored, verdict
 from site_runs import evidence_of, small
 
+from kdyno.errors import UsageError
+from kdyno.experiment.loader import parse
+from kdyno.measure.vocabulary import vocabulary
 from kdyno.report.charts.panels import picture
 from kdyno.report.evidence import Evidence
 from kdyno.report.exporters import exporters
@@ -27,6 +31,7 @@ from kdyno.report.terminal import show
 from kdyno.store.manifest import CaseInfo
 from kdyno.store.run import Run
 from kdyno.store.verdict import CaseValue, Flag, Kinds, Verdict
+from kdyno.suites.catalogue import load
 
 MOST, NUMBER = 6, 9
 TOLD = f"first {MOST} of {NUMBER} effects"
@@ -236,5 +241,37 @@ def test_the_work_grows_with_the_number_of_effects(
     results = [Evidence(verdict_of(number)) for number in (100, 200, 300)]
     counts = [lines_run(lambda each=each: work(each)) for each in results]  # type: ignore[misc]
     # One line for each pair of effects would make this 20,000.
+    bend = counts[2] - 2 * counts[1] + counts[0]
+    assert abs(bend) < 1000, counts
+
+
+@pytest.mark.slow
+def test_an_experiment_of_very_many_mistakes_is_not_read_to_its_end(
+    kdyno: Kdyno, tmp_path: Path
+) -> None:
+    for entries in ('"k{}"', '"CONFIG_K{}=y,"'):
+        listed = ", ".join(entries.format(number) for number in range(1500))
+        text = EXPERIMENT.replace("[kernel]", f"[kernel]\nconfig = [{listed}]")
+        output = kdyno("check", experiment_file(tmp_path, text))
+        assert output.status == 2 and "tiny.toml: at least 1000 mistakes" in output.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["kernel", "absent"])
+def test_reading_grows_with_the_number_of_lines(kdyno: Kdyno, tmp_path: Path, key: str) -> None:
+    """Of a configuration, and of keys that are unknown."""
+
+    def text_of(number: int) -> str:
+        if key == "absent":
+            return "".join(f"k{at} = 1\n" for at in range(number)) + EXPERIMENT
+        listed = ", ".join(f'"CONFIG_K{at}=y"' for at in range(number))
+        return EXPERIMENT.replace("[kernel]", f"[kernel]\nconfig = [{listed}]")
+
+    def work(number: int) -> None:
+        with suppress(UsageError):
+            parse(text_of(number), "tiny.toml", tmp_path, vocabulary(load()))
+
+    work(3)
+    counts = [lines_run(lambda number=number: work(number)) for number in (100, 200, 300)]  # type: ignore[misc]
     bend = counts[2] - 2 * counts[1] + counts[0]
     assert abs(bend) < 1000, counts

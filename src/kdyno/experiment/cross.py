@@ -52,6 +52,8 @@ _LINE = re.compile(r'CONFIG_(\w+)=(y|m|n|-?\d+|0[xX][0-9a-fA-F]+|"(?:\\.|[^"\\])
 _LINE_RULE = 'a line is CONFIG_X=y, =m, =n, =NUMBER, ="TEXT", or "# CONFIG_X is not set"'
 _LARGEST_CONFIG_BYTES = 1 << 20
 L = TypeVar("L", bound=Layer)
+Origins = dict[str, tuple[str, str]]
+"""Option → its last line, and where that comes from."""
 
 
 def placed(layer: L, path: KeyPath, place: Place, machine: str, mistakes: Mistakes) -> L:
@@ -59,6 +61,7 @@ def placed(layer: L, path: KeyPath, place: Place, machine: str, mistakes: Mistak
     looked up beside the experiment, and then in those of kdyno. Beside NAME.config may lie
     NAME.MACHINE.config, with what kernels for that kind of machine need besides."""
     fragments: list[ConfigFragment] = []
+    before: Origins = {}
     for index, entry in enumerate(layer.config):
         at = (*path, "config", index)
         if (line := normal_line(entry)) is not None:
@@ -70,8 +73,9 @@ def placed(layer: L, path: KeyPath, place: Place, machine: str, mistakes: Mistak
         else:
             named = _from_files(at, entry, place, machine, mistakes)
         for fragment in named:
-            if problem := _contradiction(fragments, fragment):
+            if problem := _contradiction(before, fragment):
                 mistakes.add(at, problem, value=entry)
+            before |= _origins(fragment)
             fragments.append(fragment)
     if layer.image and (why := place.vocabulary.no_images.get(machine)):
         mistakes.add((*path, "image"), f"the machine {quoted(machine)} {why}")
@@ -90,11 +94,14 @@ def option_of(line: str) -> str:
     return line.split(" ", 2)[1] if line.startswith("#") else line.partition("=")[0]
 
 
-def _contradiction(before: Sequence[ConfigFragment], last: ConfigFragment) -> str | None:
+def _origins(fragment: ConfigFragment) -> Origins:
+    return {option_of(line): (line, fragment.origin) for line in fragment.lines}
+
+
+def _contradiction(before: Origins, last: ConfigFragment) -> str | None:
     """How the last fragment contradicts an earlier one, or None."""
-    earlier = {option_of(line): (line, part.origin) for part in before for line in part.lines}
     for line in last.lines:
-        other, origin = earlier.get(option_of(line), (line, ""))
+        other, origin = before.get(option_of(line), (line, ""))
         if other != line:
             return f"{line!r} (from {last.origin}) contradicts {other!r} (from {origin})"
     return None
@@ -258,14 +265,15 @@ _WHICH = "which one applies in a cell that has both?"
 
 def _check_contradictions(layers: Sequence[Layer], mistakes: Mistakes) -> None:
     """Two dimensions of a cell that set one thing differently would silently not be crossed."""
-    before: list[ConfigFragment] = []
+    before: Origins = {}
     sysctls: dict[str, tuple[str, Layer]] = {}
     first: dict[str, Layer] = {}
     for layer in layers:
         for fragment in layer.fragments:  # those inside one layer: see placed
             if problem := _contradiction(before, fragment):
                 mistakes.add((*layer.path, "config"), problem)
-        before += layer.fragments
+        for fragment in layer.fragments:
+            before |= _origins(fragment)
         for key, value in layer.sysctl.items():
             other, owner = sysctls.setdefault(key, (value, layer))
             if other != value:

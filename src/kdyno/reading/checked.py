@@ -19,11 +19,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from kdyno.errors import UsageError
-from kdyno.reading.mistakes import KeyPath, Mistakes, quoted, spelled, stands_where
+from kdyno.reading.mistakes import MOST, KeyPath, Mistakes, quoted, spelled, stands_where
 
 T = TypeVar("T")
-_MOST = 1000
-"""Mistakes that are looked at."""
 _WANTED = {
     "bool_type": "true or false",
     "int_type": "an integer",
@@ -131,9 +129,9 @@ def wrong(
 def check(model: type[T], data: object, origin: str, text: str = "", way: str = "") -> T:
     """``data`` as ``model``. UsageError with every mistake; ``text``: the TOML that it was read
     from, for line numbers; ``way``: how to get a file that is right."""
-    mistakes = Mistakes(origin, text)
-    value = read(model, data, mistakes, way=way)
-    mistakes.raise_any(way)
+    mistakes = Mistakes(origin, text, way=way)
+    value = read(model, data, mistakes)
+    mistakes.raise_any()
     return value
 
 
@@ -160,18 +158,17 @@ def read(
     path: KeyPath = (),
     context: object = None,
     home: Callable[[str], str] = lambda _key: "",
-    way: str = "",
 ) -> T:
     """``data``, which stands at ``path`` of the file, as ``model``. Every mistake is noted, and its
     key taken out of the data, so that the rest can be checked; raises where no rest is valid. home:
-    where an unknown key belongs, for the message. way: as in ``check``."""
+    where an unknown key belongs, for the message."""
     wrong_keys = [_NOWHERE]
-    while wrong_keys and len(mistakes.paths) < _MOST:
+    while wrong_keys:
         try:
             value: T = adapter(model).validate_python(data, context=context)
             return value
         except ValidationError as problem:
-            errors = problem.errors(include_url=False)[:_MOST]
+            errors = problem.errors(include_url=False)[:MOST]
         # What lacks a key because that was taken out is no mistake of its own.
         follows = [mistakes.has((*path, *error["loc"])) for error in errors]
         places = [
@@ -181,7 +178,7 @@ def read(
         wrong_keys = [holder for place in places if (holder := _holder(data, place))]
         for table, key in wrong_keys:
             table.pop(key, None)
-    mistakes.raise_any(way)
+    mistakes.raise_any()
     raise AssertionError("an error without a mistake")
 
 

@@ -22,6 +22,8 @@ _KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 _INLINE = re.compile(rf"[{{,]\s*({_PART})\s*=")
 _STRING = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'")
 _LONG_STRING = re.compile(r"(\"\"\"|''').*?\1", re.DOTALL)
+MOST = 1000
+"""Mistakes that are looked for in a file."""
 _SHOWN_CHARACTERS = 60
 _SHOWN_MISTAKES = 50
 _SHOWN_TEXT = 2000
@@ -66,10 +68,11 @@ class Positions:
     def line(self, path: KeyPath, value: object = None) -> int | None:
         """Line of the key at ``path`` or of the nearest one above it; None for the whole file.
         ``value`` stands there: in an array of several lines, its own line is looked for."""
-        below = [line for key, line in self._lines.items() if path and key[: len(path)] == path]
-        if below and path not in self._lines:
-            return min(below)
         key = path
+        if path and path not in self._lines:
+            below = [line for key, line in self._lines.items() if key[: len(path)] == path]
+            if below:
+                return min(below)
         while key and key not in self._lines:
             key = key[:-1]
         if not key:
@@ -88,13 +91,20 @@ def _parts(dotted: str) -> KeyPath:
 
 
 class Mistakes:
-    """Collects; ``raise_any`` ends the reading with all of them."""
+    """Collects; ``raise_any`` ends the reading with all of them, and so does the last of very many:
+    each takes a look at the whole text."""
 
     def __init__(
-        self, origin: str, text: str = "", words: Callable[[KeyPath], str] | None = None
+        self,
+        origin: str,
+        text: str = "",
+        words: Callable[[KeyPath], str] | None = None,
+        way: str = "",
     ) -> None:
-        """text: what has the lines. words: what a message calls a key, for no text of a file."""
+        """text: what has the lines. words: what a message calls a key, for no text of a file.
+        way: how to get a right file."""
         self.origin = origin
+        self._way = way
         self.positions = Positions(text)
         self._words = words or spelled
         self._listed: dict[tuple[int, str], KeyPath] = {}
@@ -117,6 +127,8 @@ class Mistakes:
         if words:
             text += f"{'' if text.endswith('?') else '.'} Allowed: {', '.join(words)}"
         self._listed.setdefault((self.positions.line(path, value) or 0, text), path)
+        if len(self._listed) >= MOST:
+            self.raise_any()
 
     def has(self, path: KeyPath) -> bool:
         """Whether there is one at this key or below."""
@@ -126,10 +138,10 @@ class Mistakes:
     def paths(self) -> Collection[KeyPath]:
         return self._listed.values()
 
-    def raise_any(self, way: str = "") -> None:
-        """UsageError with every mistake, in the file's order. ``way``: how to get a right file."""
+    def raise_any(self) -> None:
+        """UsageError with every mistake, in the file's order."""
         if self._listed:
-            refuse(self.origin, list(self._listed), way)
+            refuse(self.origin, list(self._listed), self._way)
 
 
 def refuse(origin: str, mistakes: list[tuple[int, str]], way: str = "") -> NoReturn:
@@ -138,14 +150,15 @@ def refuse(origin: str, mistakes: list[tuple[int, str]], way: str = "") -> NoRet
     for line, text in sorted(mistakes, key=lambda pair: pair[0]):
         cut = text if len(text) <= _SHOWN_TEXT else text[: _SHOWN_TEXT - 1] + "…"
         lines.append(f"{origin}:{line}: {cut}" if line else f"{origin}: {cut}")
+    least = "at least " if len(lines) >= MOST else ""
     if len(lines) > _SHOWN_MISTAKES:
-        more = len(lines) - _SHOWN_MISTAKES
+        more = f"{least}{len(lines) - _SHOWN_MISTAKES}"
         lines = [*lines[:_SHOWN_MISTAKES], f"{origin}: … and {more} more mistakes"]
     end = f"; {way}" if way else ""
     if len(lines) == 1:
         raise UsageError(f"{lines[0]}{end}")
     listed = "\n".join(f"  {line}" for line in lines)
-    raise UsageError(f"{origin}: {len(mistakes)} mistakes{end}\n{listed}", mistakes=lines)
+    raise UsageError(f"{origin}: {least}{len(mistakes)} mistakes{end}\n{listed}", mistakes=lines)
 
 
 def nearest(word: str, allowed: Iterable[str], likeness: float = 0.6) -> str | None:
