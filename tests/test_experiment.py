@@ -417,3 +417,16 @@ def test_a_budget_that_ends_before_the_first_interval_is_said_before_the_run() -
         "max_boots = 5 ends before the first interval, which takes 6 boots of each variant: every "
         "effect will be inconclusive"
     )
+
+
+def test_a_cross_of_very_many_is_refused() -> None:
+    levels = [*range(1, 101)]
+    kernels = "".join(
+        f"{name} = {{ {', '.join(f'l{at} = {{}}' for at in levels)} }}\n" for name in "xyz"
+    )
+    cases = "[[suite]]\nname = 'run'\ncommand = 'echo {a} {b} {c} {d} {e}'\n"
+    cases += "[factor]\n" + "".join(f"{name} = {levels}\n" for name in "abcde")
+    with pytest.raises(UsageError, match="make 2000000 variants; at most 10000 are allowed"):
+        two(more=f"[factor]\n{kernels}")
+    with pytest.raises(UsageError, match="make 10000000001 cells of cases; at most 10000 are allo"):
+        two(more=cases)

@@ -37,7 +37,7 @@ from kdyno.reading.checked import keys_of
 from kdyno.reading.mistakes import KeyPath, Mistakes, meant, quoted, spelled
 from kdyno.store.boot import plain_name
 
-MOST_VARIANTS = 10_000
+MOST_CELLS = 10_000
 VARIANT = "variant"
 """The factor that several [variant.NAME] are, where these are crossed with others."""
 RUNNING = "running"
@@ -160,8 +160,8 @@ def variants(
     if not explicit and not named:
         return ()
     axes = [explicit, *named.values()] if explicit else list(named.values())
-    if (count := prod(map(len, axes))) > MOST_VARIANTS:
-        what = f"the factors make {count} variants; at most {MOST_VARIANTS} are allowed. "
+    if (count := prod(map(len, axes))) > MOST_CELLS:
+        what = f"the factors make {count} variants; at most {MOST_CELLS} are allowed. "
         mistakes.add(("factor",), f"{what}Drop a factor, or split the experiment")
         return ()
     cells: dict[str, Variant] = {}
@@ -341,7 +341,7 @@ def cells(
     uses: Iterable[SuiteUse], factors: CaseFactors, vocabulary: Vocabulary, mistakes: Mistakes
 ) -> tuple[SuiteUse, ...]:
     """The uses, those that a factor touches once for each of its levels. A case that no factor
-    touches is measured once. A factor that touches no case is a mistake."""
+    touches is measured once. A factor that touches no case is a mistake, and so are very many."""
     cells: list[SuiteUse] = []
     setters: dict[str, str] = {}
     for factor, levels in factors.items():
@@ -369,6 +369,10 @@ def cells(
             cases.add(case)
         for touching, grouped in groups.items():
             crossed = {factor: factors[factor] for factor in touching}
+            if (count := len(cells) + prod(map(len, crossed.values()))) > MOST_CELLS:
+                what = f"the factors make {count} cells of cases; at most {MOST_CELLS} are allowed"
+                mistakes.add(("factor",), f"{what}. Drop a factor, or split the experiment")
+                return ()
             cells += _cells_of(replace(use, cases=tuple(grouped)), crossed)
     for factor, levels in factors.items():
         if factor not in touched:
