@@ -58,7 +58,7 @@ def test_what_is_right_passes() -> None:
             "see the docs",
         ),
         (
-            'name = "x"\n[[part]]\nfrom = -1\n',
+            'name = "x" # \u2028\x85\n[[part]]\nfrom = -1\n',
             "x.toml:3: part[1].from: -1 should be greater than or equal to 0; see the docs",
         ),
     ],

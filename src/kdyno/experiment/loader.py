@@ -287,8 +287,8 @@ def _toml(text: str, origin: str) -> dict[str, Any]:
         # Numbers of thousands of digits, impossible dates, brackets in brackets in brackets.
         why = str(error).partition(";")[0]
         raise UsageError(f"{origin}: a value in the file cannot be read: {why}") from error
-    lines = text.splitlines()
-    line = max(1, len(lines))
+    lines = text.removesuffix("\n").split("\n")
+    line = len(lines)
     if match := re.search(r"\s*\(at line (\d+), column (\d+)\)$", problem):
         line = int(match[1])
         problem = f"{problem[: match.start()]} (column {match[2]})"

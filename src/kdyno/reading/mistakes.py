@@ -36,7 +36,7 @@ class Positions:
     def __init__(self, text: str) -> None:
         # Multi-line strings are emptied, line numbers kept.
         text = _LONG_STRING.sub(lambda match: '""' + "\n" * match[0].count("\n"), text)
-        self._text_lines = text.splitlines()
+        self._text_lines = text.split("\n")  # no other sign ends a line of TOML
         self._lines: dict[KeyPath, int] = {}
         counts = Counter[KeyPath]()
         table: KeyPath = ()
