@@ -217,6 +217,7 @@ def test_a_kernel_of_which_every_boot_failed_is_failed_and_has_no_boots(
     [
         ({"p99_ms": 1e200}, {"p99_ms": 1e-200}, 0, 0),
         ({"p99_ms": 1e100}, {"p99_ms": 1e-100}, 1, 0),
+        ({"p99_ms": True}, {"p99_ms": True}, 0, 0),
         *(({"counted-user": each},) * 2 + (0, 0) for each in (1e200, -1.0, math.inf)),
         *(({f"counted-{'x' * long}": 1.0},) * 2 + (0, kept) for long, kept in ((100, 1), (101, 0))),
         ({f"p{at}_ms": 1.0 for at in range(150)},) * 2 + (100, 0),

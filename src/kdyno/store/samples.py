@@ -121,14 +121,14 @@ class Samples:
                 self.even.setdefault(key, set()).add(boot.block)
             for name, value in sample.extra.items():
                 # A program may print anything; no verdict has a place for it.
-                if not isinstance(value, int | float) or not 0 <= value <= SCORE_MOST:
+                if not isinstance(value, float) or not 0 <= value <= SCORE_MOST:
                     continue
-                if name.startswith(APART) and isinstance(value, float):
+                if name.startswith(APART):
                     if len(figure := name.removeprefix(APART)) <= LONGEST:
                         self.apart.setdefault(key, {}).setdefault(figure, []).append(value)
                 elif QUANTILE.fullmatch(name) and value >= 1 / SCORE_MOST:
                     quantiles = self.quantiles.setdefault(key, {}).setdefault(name, {})
-                    quantiles.setdefault(boot.block, float(value))
+                    quantiles.setdefault(boot.block, value)
             if sample.interleave:
                 self._add_rounds(key, boot.block, sample)
             else:
