@@ -93,19 +93,16 @@ def doctor(
             purpose = purpose if purpose.startswith(("for ", "to ")) else f"for {purpose}"
             purpose = f"optional, {purpose}"
         lines.append(f"{word:8} {need.name:18} {purpose}{f': {problem}' if problem else ''}")
-    ok = not any(need.required and problem for need, problem in findings)
+    lost = [need for need, problem in findings if problem]
+    ok = not any(need.required for need in lost)
+    if install is None and any(need.packages for need in lost):  # others come with no package
+        lines.append("\nInstall what is missing by your distribution's own tool.")
+    elif ok:
+        lines.append(f"\nNothing is missing{' that kdyno cannot do without' if lost else ''}.")
     if install is not None:
-        if ok:
-            lines.append("\nNothing is missing that kdyno cannot do without.")
         lines.append(f"\nTo install what is missing: {install}")
         if (suites := suites_line(findings, family)) is not None:
             lines.append(f"For the suites alone: {suites}")
-    elif any(problem and need.packages for need, problem in findings):
-        lines.append("\nInstall what is missing by your distribution's own tool.")
-    elif any(problem for _need, problem in findings):  # no package brings that
-        lines += ["\nNothing is missing that kdyno cannot do without."] if ok else []
-    else:
-        lines.append("\nNothing is missing.")
     return _answer(json, {"ok": ok, "install": install, "needs": rows}, lines)
 
 

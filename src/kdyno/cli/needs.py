@@ -30,9 +30,8 @@ INSTALL: Mapping[str, str] = {
 
 
 def _space() -> str | None:
-    folder = cache_root()
-    while not folder.exists():
-        folder = folder.parent
+    cache = cache_root()
+    folder = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(folder).free
     lacking = f"{free / 1e9:.1f} GB free at {folder}, 5 GB needed"
     return None if free > 5e9 else lacking

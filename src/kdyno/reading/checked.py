@@ -84,7 +84,7 @@ def model_in(path: Path, model: type[T], absent: str) -> T:
         return value
     except OSError as problem:
         raise UsageError(f"{path.parent}: {problem.strerror}: {absent}") from problem
-    except (ValueError, ValidationError) as problem:
+    except ValueError as problem:
         raise UsageError(f"{path}: cannot be read: {str(problem)[:200]}") from problem
 
 

@@ -19,9 +19,9 @@ from kdyno.store.reading import first_mistake
 Word = Literal["faster", "slower", "equivalent", "inconclusive", "failed"]
 
 RATIO_MOST, SCORE_MOST = 1e15, 1e100
+"""Beyond these, and at or below 0, nothing was measured: no logarithm and no chart has a place."""
 MOST_FIGURES, LONGEST = 100, 100
 """Of each kind in an effect; in the name of one."""
-"""Beyond these, and at or below 0, nothing was measured: no logarithm and no chart has a place."""
 
 
 def _within(least: float, most: float) -> BeforeValidator:

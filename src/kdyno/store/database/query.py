@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from kdyno.errors import KdynoError, ToolError, UsageError
+from kdyno.errors import ToolError, UsageError
 from kdyno.store.database.address import location, masked, sqlite_file
 from kdyno.store.database.tables import (
     KERNELS,
@@ -108,8 +108,6 @@ def _in_our_words(address: str, what: str) -> Iterator[None]:
     kept = "nothing of it was kept" if what == "written" else "nothing was read"
     try:
         yield
-    except KdynoError:
-        raise
     except sa.exc.SQLAlchemyError as problem:
         original = getattr(problem, "orig", None)
         message = masked(" ".join(str(original or problem).split()))[:500]
