@@ -12,12 +12,14 @@ import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Kdyno, by_sums, effect, verdict
 from fake_tree import commit, git
+from synthetic_run import record
 from test_bisect import without_noise
 
 from benchmarks.simulation.synthetic import normal
@@ -27,8 +29,10 @@ from kdyno import whole
 from kdyno.bisect.search import Difference, Measured
 from kdyno.bisect.session import State, Step
 from kdyno.cli import watch as branch
+from kdyno.cli.watch import once
 from kdyno.errors import BuildError, ToolError
 from kdyno.experiment.model import Experiment
+from kdyno.measure.execution import Options
 from kdyno.store import watch as store
 from kdyno.store.run import Run
 from kdyno.store.verdict import Verdict
@@ -318,6 +322,48 @@ def test_an_interrupted_visit_goes_on_where_it_was(world: World, name: str) -> N
     assert world.visit().status == 10 and len(world.messages()) == 1
     runs = {"nightly": 2, "nightly-confirm": 1, "search": 0}
     assert len(world.measured) - before == runs[name], "what was finished is not measured again"
+
+
+@pytest.mark.parametrize(
+    ("after_s", "state", "outcome"),
+    [
+        (1, "finished", "taken"),
+        (1, "interrupted", "gone on with"),
+        (1, "failed", "new"),
+        (-1, "finished", "new"),
+        (-1, "interrupted", "new"),
+    ],
+)
+def test_only_what_an_interrupted_visit_began_is_no_new_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after_s: int, state: str, outcome: str
+) -> None:
+    """A branch that is back at an earlier tip is measured again: by the same figures each
+    difference would be confirmed."""
+    plan, own = Experiment("nightly", "", "reference", (), (), text="[watch]"), verdict()
+    file = tmp_path / store.STATE
+    file.touch()
+    saved = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    created = (saved + timedelta(seconds=after_s)).isoformat(timespec="microseconds")
+    run = record(tmp_path / "runs", verdict=own, text=plan.text, created=created, state=state)
+    begun: list[tuple[Path, ...]] = []
+
+    def counted(_plan: object, _suites: object, _options: object, *more: Path) -> Any:
+        begun.append(more)
+        return run, own
+
+    monkeypatch.setattr(branch, "counted", counted)
+    options = Options(cache=tmp_path, runs=tmp_path / "runs")
+    assert once(plan, {}, options, file) == (run, own)
+    assert begun == {"taken": [], "gone on with": [(run.path,)], "new": [()]}[outcome]
+
+
+def test_a_first_visit_takes_no_run_of_an_earlier_watch(fresh: World) -> None:
+    """Its state is there before it measures."""
+    base = fresh.git("rev-parse", "HEAD")
+    fresh.commit("docs", 1.0, "docs")
+    (fresh.folder / "n.toml").write_text(f'{FILE}base = "{base}"\n')
+    fresh.fails = {"nightly": KeyboardInterrupt()}
+    assert fresh.visit().status == 130 and fresh.watch().points == ()
 
 
 def test_who_does_not_listen_is_told_again(world: World) -> None:

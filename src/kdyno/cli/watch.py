@@ -138,10 +138,13 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
 
         def measure(tables: Mapping[str, Any]) -> tuple[Run, Verdict]:
             home = file.absolute().parent
-            return once(loader.parse(toml(tables), str(file), home, words), suites, options)
+            return execute(loader.parse(toml(tables), str(file), home, words), suites, options)
+
+        def execute(plan: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
+            return once(plan, suites, options, folder / store.STATE)
 
         def search(place: Path, state: State) -> State:
-            states = list(searched(place, state, options, once))
+            states = list(searched(place, state, options, execute))
             keep_answer(place, states)
             return deepest(states)
 
@@ -153,6 +156,8 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
                 f"{file}: {experiment.name} watches {start.source} ({folder}), and now the source "
                 f"is {source}: give the experiment another name"
             )
+        if not begun:  # so that runs of an earlier watch of this name are older than it
+            store.save(folder, start)
         watcher = Watcher(folder, start, repository, own, measure, search, within, say, now)
         why = watcher.visit(tip)
         new = tuple(tell(watcher, say if "-" in (junit, to_json) else show))
@@ -167,9 +172,16 @@ def _visit(file: Path, junit: str | None, options: Options, to_json: str | None)
     return gate.SLOWER if slower else gate.FAILED if why else 0
 
 
-def once(experiment: Experiment, suites: Catalogue, options: Options) -> tuple[Run, Verdict]:
-    """The run of this very experiment: as measured before, gone on with, or from its beginning."""
+def once(
+    experiment: Experiment, suites: Catalogue, options: Options, state: Path
+) -> tuple[Run, Verdict]:
+    """The run of this very experiment: as an interrupted visit measured it, gone on with, or from
+    its beginning. The state is written after each run that counts: one that began before that,
+    with the same commits, was of another visit, and its figures are no second measurement."""
+    saved = datetime.fromtimestamp(state.stat().st_mtime, UTC).isoformat(timespec="microseconds")
     for run, manifest, verdict in earlier(options.runs, experiment.text):
+        if manifest.created < saved:
+            continue
         if manifest.state == "finished" and verdict is not None:
             say(f"{run.name}: was measured before")
             return run, verdict
