@@ -27,8 +27,9 @@ from benchmarks.statistics import recorded
 from benchmarks.watch import CASES, COMMITS, NIGHTS, STEPS, replay, watcher
 from kdyno import whole
 from kdyno.bisect.search import Difference, Measured
-from kdyno.bisect.session import State, Step
+from kdyno.bisect.session import Session, State, Step
 from kdyno.cli import watch as branch
+from kdyno.cli.bisect import searched
 from kdyno.cli.watch import once
 from kdyno.errors import BuildError, ToolError
 from kdyno.experiment.model import Experiment
@@ -489,6 +490,31 @@ def test_what_a_second_run_or_the_search_does_not_have_is_no_alarm(
     monkeypatch.setattr(world, "speed", lambda _commit: 1.0)
     world.commit("next", 0.95, "docs")
     assert world.visit().status == 0 and world.watch().alarms == ()
+
+
+def test_a_search_that_did_not_have_it_is_no_answer_for_the_next(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same range, to which a branch that was reset came back."""
+    calm = True
+
+    def run(own: Session) -> State:
+        speeds = [1.0 if calm else world.speed(point.commit) for point in own.state.range.points]
+        if own.state.ends is None:
+            own.state = without_noise(own.state, list(map(math.log, speeds)))
+            own.save()
+        return own.state
+
+    monkeypatch.setattr(Session, "run", run)
+    monkeypatch.setattr(branch, "searched", searched)
+    base, slow = world.git("rev-parse", "HEAD"), world.commit("slow", 0.95)
+    assert "a third run does not have it" in world.visit().err
+    world.git("checkout", "-q", "-B", "main", base)
+    world.commit("docs", 1.0, "docs")
+    world.visit()
+    world.git("checkout", "-q", "-B", "main", slow)
+    calm = False
+    assert world.visit().status == 10 and world.messages()[0]["commit"] == slow
 
 
 def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:

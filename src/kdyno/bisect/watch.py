@@ -297,6 +297,8 @@ class Watcher:
             note = str(problem)
         if state is not None and state.ends is not None and not state.reproduced:
             self.tell(f"{alarm.name}: a third run does not have it")
+            # An alarm of the same range is searched for anew.
+            (place / STATE).unlink(missing_ok=True)
             self.save(alarms=tuple(each for each in self.watch.alarms if each.id != alarm.id))
             return
         alarm = replace(alarm, state="bisected", search=str(place))
