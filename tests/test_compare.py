@@ -209,8 +209,9 @@ def test_common_cases_are_compared_and_the_rest_named(tmp_path: Path) -> None:
 def test_turns_against_whole_boots_are_flagged(tmp_path: Path) -> None:
     mixed = compare(one_each(tmp_path / "a", interleave="turns"))
     assert "by whole boots" in kinds(mixed)["settings"]
-    both = [run_of(tmp_path / "b", str(at), 1000, at=at, interleave="turns") for at in (1, 2)]
-    assert "settings" not in kinds(compare(both))
+    for way in ("turns", "boots", "mixed"):
+        both = [run_of(tmp_path / way, str(at), 1000, at=at, interleave=way) for at in (1, 2)]
+        assert ("settings" in kinds(compare(both))) == (way == "mixed")
 
 
 def test_one_run_or_the_same_twice_is_refused(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from kdyno.fleet.waves import Controller, Place, Record, Shard, Union, build
 from kdyno.judge.flags import of_manifest
 from kdyno.measure.loop import Status
 from kdyno.paths import state_root
-from kdyno.store.comparable import reservations
+from kdyno.store.comparable import join, reservations
 from kdyno.store.manifest import MachineInfo
 from kdyno.store.run import Run, RunWriter, create_run, write_run
 from kdyno.store.verdict import Flag
@@ -185,6 +185,26 @@ def test_why_nodes_took_no_turns_is_the_runs_reason_too(
     other = manifest.model_copy(update={"why_boots": "it has one guest"})
     two = manifest.model_copy(update=reservations((manifest, other)))
     assert reservations((two, other, manifest))["why_boots"] == f"{why}; it has one guest"
+
+
+def test_nodes_that_take_turns_beside_nodes_that_do_not(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever is heard first; and as runs that are joined by hand."""
+    why, made_up = "guests need 4 GiB together", small
+
+    def own(runs: Path, number: int, *args: Any, **more: Any) -> Run:
+        way = {"interleave": "turns"} if number % 2 else {"interleave": "boots", "why_boots": why}
+        return made_up(runs, number, *args, **more, **way)
+
+    monkeypatch.setattr(sys.modules[__name__], "small", own)
+    runs = [own(fleet.runs / "own", number) for number in (0, 1)]
+    with join(runs, fleet.runs) as writer:
+        joined = writer.run.manifest()
+    for manifest in (ran(fleet)[0].manifest(), joined):
+        assert (manifest.interleave, manifest.why_boots) == ("mixed", why)
+        (flag,) = (flag for flag in of_manifest(manifest) if flag.kind == "not-by-turns")
+        assert flag.text == f"on some machines one whole boot after the other, not by turns: {why}"
 
 
 def test_until_the_budget(fleet: Fleet) -> None:

@@ -402,6 +402,6 @@ def _flags(
     first, pairs = seconds[0], [pair for own in seconds for pair in own.items()]
     if names := sorted({name for name, value in pairs if value != first.get(name, value)}):
         flag("settings", f"not measured for the same time in all runs: {', '.join(names[:_SHOWN])}")
-    if len({run.manifest.interleave for run in runs}) > 1:
+    if {run.manifest.interleave for run in runs} not in ({"turns"}, {"boots"}):
         flag("settings", "some were measured by turns and some by whole boots, which are not alike")
     return flags

@@ -108,13 +108,16 @@ def of_manifest(manifest: Manifest) -> list[Flag]:
         flags.append(Flag(kind="confirmation", text=f"{text} both"))
     if manifest.host.get("sandbox") is False:
         flags.append(outside_sandbox())
-    if manifest.why_boots:
-        texts = [f"one whole boot after the other, not by turns: {manifest.why_boots}"]
-    else:
-        cases: dict[str, list[str]] = {}
+    texts, cases = [], dict[str, list[str]]()
+    if manifest.why_boots or manifest.interleave == "mixed":
+        # One that was joined by an earlier kdyno is called as its first part was measured.
+        some = "" if manifest.interleave == "boots" else "on some machines "
+        why = f": {manifest.why_boots}" if manifest.why_boots else ""
+        texts.append(f"{some}one whole boot after the other, not by turns{why}")
+    if manifest.interleave != "boots":
         for name, why in manifest.whole.items():
             cases.setdefault(why, []).append(name.partition("/")[2])
-        texts = [
+        texts += [
             f"{', '.join(names)}: whole, one guest after the other, not by turns: {why}"
             for why, names in cases.items()
         ]

@@ -97,10 +97,13 @@ def _joined(runs: Sequence[Run], manifests: Sequence[Manifest], names: Sequence[
 
 def reservations(manifests: Sequence[Manifest]) -> dict[str, Any]:
     """What holds for all of these runs because it holds for one: keys of the manifest of all.
-    What is to be said of a machine, and why a run measured by whole boots, or a case whole."""
+    What is to be said of a machine, how variants alternated, and why by whole boots, or a case
+    whole."""
     caveats = dict.fromkeys(flag for own in manifests for flag in own.machine.caveats)
     whys = dict.fromkeys(why for own in manifests for why in own.why_boots.split("; ") if why)
+    ways = {own.interleave for own in manifests}
     return {
+        "interleave": ways.pop() if len(ways) == 1 else "mixed",
         "machine": manifests[-1].machine.model_copy(update={"caveats": tuple(caveats)[:1000]}),
         "why_boots": "; ".join(whys)[:1000],  # a reason of several stands there once
         "whole": {name: why for own in manifests for name, why in own.whole.items()},

@@ -126,10 +126,11 @@ class Manifest(Record):
     """Variants given up, with the reason."""
     origin: Text = ""
     """Path of the experiment file, for what it names relative to itself."""
-    interleave: Literal["boots", "turns"] = "boots"
-    """How the variants of a block alternate: one whole boot after the other, or turn by turn."""
+    interleave: Literal["boots", "turns", "mixed"] = "boots"
+    """How the variants of a block alternate: one whole boot after the other, or turn by turn; of a
+    run on several machines mixed, where some take turns and others do not."""
     why_boots: Text = ""
-    """Why by boots, where turns were wanted if they can be had."""
+    """Why by boots, or some of it, where turns were wanted if they can be had."""
     whole: dict[Text, Text] = Field(default_factory=dict, max_length=10_000)
     """suite/case → why the guests of a group did it whole, one after the other."""
     overrides: dict[Name, Any] = Field(default_factory=dict, max_length=100)

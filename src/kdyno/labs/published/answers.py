@@ -163,7 +163,8 @@ def of_run(run: Run) -> OfRun:
         cpu += f", {count:g} CPUs"
     extent = []
     if verdict is not None:
-        how = "by turns" if manifest.interleave == "turns" else "by whole boots"
+        ways = {"turns": "by turns", "boots": "by whole boots"}
+        how = ways.get(manifest.interleave, "by turns or by whole boots")
         counts = sorted(set(verdict.boots.values()))
         boots = f"{_span(counts[0], counts[-1])} boots of each kernel, " if counts else ""
         extent.append(boots + how)
