@@ -102,9 +102,19 @@ def test_what_cannot_be_asked_leaves_no_folder(
     assert not list((tmp_path / "runs").iterdir())
 
 
-def test_another_run_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"variant 'mine'.*not made by .*--attribute"):
-        attributions(judged({"second": 1.0, "mine": 2.0}))
+@pytest.mark.parametrize(
+    ("variants", "message"),
+    [
+        (["mine"], "variant 'mine'"),
+        ([], "not all combinations"),
+        (["source-first", "source-first+source-first"], "not all combinations"),
+        (["source-first", "config-second"], "not all combinations"),
+        (["source-first+config-first", "source-second+config-first"], "not all combinations"),
+    ],
+)
+def test_another_run_is_refused(variants: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=rf"{message}.*not made by .*--attribute"):
+        attributions(judged({"second": 1.0, **dict.fromkeys(variants, 2.0)}))
 
 
 def test_what_is_not_the_same_in_every_boot_is_marked() -> None:

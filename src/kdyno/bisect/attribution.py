@@ -36,6 +36,7 @@ FACTORS = ("source", "config", "compiler")
 FIRST, SECOND = "first", "second"
 CASES = ("unixbench/syscall", "unixbench/pipe", "unixbench/context1", "unixbench/spawn")
 """Where none is named."""
+_ANOTHER = "this run was not made by `kdyno compare --attribute`"
 _PACKAGE = re.compile(r"linux-image-\S+ (\S+)")
 
 Cell = tuple[int, ...]
@@ -173,7 +174,7 @@ def _levels(name: str) -> dict[str, int]:
     """Of a combination, by its variant's name. UsageError for what is no such name."""
     matches = [_LEVEL.fullmatch(part) for part in name.split("+")]
     if not all(matches):
-        raise UsageError(f"variant {name!r}: this run was not made by `kdyno compare --attribute`")
+        raise UsageError(f"variant {name!r}: {_ANOTHER}")
     return {match[1]: int(match[2] == SECOND) for match in matches if match is not None}
 
 
@@ -192,12 +193,17 @@ def shares(values: Mapping[Cell, float]) -> tuple[float, ...]:
 
 
 def attributions(verdict: Verdict) -> list[Attribution]:
-    """Of every case that both images have a figure of; by the names that ``experiment_of`` gave."""
+    """Of every case that both images have a figure of; by the names that ``experiment_of`` gave.
+    UsageError for a run with others."""
     effects: dict[tuple[str, str], dict[str, Effect]] = {}
     for effect in verdict.effects:
         effects.setdefault((effect.suite, effect.case), {})[effect.variant] = effect
     names = {effect.variant for effect in verdict.effects} | verdict.failed.keys()
     cells = {name: _levels(name) for name in sorted(names - {FIRST, SECOND})}
+    factors = next(iter(cells.values()), {})
+    combinations = {tuple(cell.items()) for cell in cells.values()}
+    if len({tuple(cell) for cell in cells.values()}) != 1 or len(combinations) != 2 ** len(factors):
+        raise UsageError(f"its variants are not all combinations of two kernels' parts: {_ANOTHER}")
     results = []
     for (suite, case), own in effects.items():
         total = own.get(SECOND)
@@ -214,7 +220,6 @@ def attributions(verdict: Verdict) -> list[Attribution]:
             for name, value in values.items()
             if value is None
         ]
-        factors = next(iter(cells.values()), {})
         results.append(
             Attribution(
                 *(suite, case, total.unit, total.baseline_value, total.paired_value),
