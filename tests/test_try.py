@@ -56,7 +56,7 @@ def test_the_first_is_the_baseline_and_parts_join() -> None:
         "memcpy=avx2,cflags=-O3 -Wl,-z",
         "stock",
         f"patch={PATCH},config=preempt,config=CONFIG_HZ_100=y",
-        "cmdline=a=1,2 b,cpus=2",
+        "cmdline=a=1,2 b,cpus=02",
         "sysctl=vm.swappiness=10,sysctl=kernel.pid_max=4194303",
         "source=debian:linux-source-6.12",
     )
@@ -90,6 +90,9 @@ def test_a_figure_of_the_command_s_own() -> None:
         (Trial(("memcpy=fsrm,memcpy=avx2",), ("ls",)), "memcpy is there twice"),
         (Trial(("memcpy=fsrm", "memcpy=fsrm"), ("ls",)), "'fsrm' is there twice"),
         (Trial(("cpus=two",), ("ls",)), "a whole number is expected"),
+        (Trial(("cpus=²",), ("ls",)), "a whole number is expected"),
+        (Trial((f"cpus={'9' * 5000}",), ("ls",)), "a whole number is expected"),
+        (Trial(("sysctl=a.b=1,sysctl=a.b=2",), ("ls",)), "one name is there twice"),
         (Trial(("stock",), ()), "which command?"),
         (Trial(("stock",), ("./no/such",)), "./no/such is not there"),
     ],

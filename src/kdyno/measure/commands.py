@@ -170,11 +170,13 @@ def _value(key: str, values: list[str], folder: Path) -> str:
     if key in _LISTS:
         return literal(list(values))
     if key == "cpus":
-        if not values[0].isdigit():
+        if not (values[0].isascii() and values[0].isdigit() and len(values[0]) < 10):
             raise UsageError(f"cpus={values[0]}: a whole number is expected")
-        return values[0]
+        return str(int(values[0]))  # TOML knows no 02
     if key == "sysctl":
         pairs = [value.partition("=") for value in values]
+        if len({name for name, _, _ in pairs}) < len(pairs):
+            raise UsageError(f"sysctl={',sysctl='.join(values)}: one name is there twice")
         return "{ " + ", ".join(f"{literal(k)} = {literal(v)}" for k, _, v in pairs) + " }"
     return literal(values[0])
 
