@@ -380,6 +380,11 @@ def test_hours_by_hand_and_more_than_64_variants_are_asked_about() -> None:
     assert measure_s(crossed(7, more="max_minutes = 30")) == 1800
     # Command lines and CPUs need no kernel of their own.
     assert kernels_of(crossed(7, 'cmdline = "a{i}"')) == 1
+    # Nor do what is loaded into one, what runs on it, and what of its CPU it is to see.
+    one = crossed(1)
+    same: list[dict[str, Any]] = [{"scheduler": "fifo"}, {"program_bits": 32}, {"memcpy": "erms"}]
+    more = tuple(replace(one.variants[0], **keys) for keys in (*same, {"best": (("memcpy", ""),)}))
+    assert kernels_of(replace(one, variants=(one.variants[0], *more))) == 1
     assert question(crossed(6)) is None
     assert question(crossed(7)) == (
         "x has 128 variants (128 kernels to build): up to 8.5 hours of building and 1.8 hours or "

@@ -22,7 +22,7 @@ from typing import Any
 from kdyno import __version__, deferred, sandbox
 from kdyno.errors import ToolError, UsageError, interruption
 from kdyno.experiment.loader import Overrides
-from kdyno.experiment.model import Experiment, Variant
+from kdyno.experiment.model import NATIVE_COPIES, Experiment, Variant
 from kdyno.kernels.build import LEAST_FREE_BYTES, BuildProgress
 from kdyno.kernels.image import find
 from kdyno.kernels.source import fetch, parse as parse_source
@@ -406,9 +406,15 @@ INSTALLED_BYTES = 600_000_000
 
 def kernels_of(experiment: Experiment) -> int:
     """How many different images its variants take."""
+    same: dict[str, Any] = {"name": "", "levels": (), "cmdline": "", "sysctl": (), "cpus": None}
+    # A scheduler is a program of its own, and a native copy is chosen on the command line.
+    same |= {"best": (), "scheduler": None, "program_bits": None}
     built = (variant for variant in experiment.variants if not variant.image)
     return len(
-        {replace(own, name="", levels=(), cmdline="", sysctl=(), cpus=None) for own in built}
+        {
+            replace(own, **same, memcpy=None if own.memcpy in NATIVE_COPIES else own.memcpy)
+            for own in built
+        }
     )
 
 
