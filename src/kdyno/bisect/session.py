@@ -665,8 +665,9 @@ def answer(state: State) -> str:
     for step in search.steps:
         lines += [*_step(state, search, step), ""]
     for span in search.spread:
+        number = figures.count(span.high - span.low, what)
         lines += [
-            f"spread over {_count(span, what)} after {points[span.low].short} up to "
+            f"spread over {number} after {points[span.low].short} up to "
             f"{points[span.high].short}: {effect(span.difference)} in all, and no half of it has "
             f"{least} or more on its own",
             "",
@@ -699,7 +700,8 @@ def _step(state: State, search: Search, step: Span) -> Iterator[str]:
     if step.high == step.low + 1:
         yield f"{what} {high.short}  {high.title}"
     else:
-        yield f"one of {_count(step, what)}, of which only the last has a figure:"
+        number = figures.count(step.high - step.low, what)
+        yield f"one of {number}, of which only the last has a figure:"
         failed = [at for at in range(step.low + 1, step.high) if at in search.unusable]
         for at in failed:
             why = (search.unusable[at].strip().splitlines() or ["?"])[0]
@@ -734,11 +736,6 @@ def _step(state: State, search: Search, step: Span) -> Iterator[str]:
             name = counts.function or f"{counts.functions} others"
             yield f"  {counts.more:+9,.0f} instructions in {name}"
     yield f"  where     kdyno profile {check.run}"
-
-
-def _count(span: Span, what: str) -> str:
-    number = span.high - span.low
-    return f"{number} {what}{'' if number == 1 else 'es' if what.endswith('ch') else 's'}"
 
 
 def effect(difference: Difference) -> str:

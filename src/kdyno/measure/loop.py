@@ -195,13 +195,17 @@ class Loop:
     def run(self) -> str:
         """Measure to the end; why it stopped, for the verdict."""
         self._at_once = booting.at_once(self.bench)
-        if block := self._unfinished_block():
-            self._judge_so_far(block)
-        while not (why := self._why_stop(block)):
+        measure, block = self.bench.experiment.measure, self._unfinished_block()
+        least, links = measure.min_boots, measure.layouts
+        while True:
+            if block:
+                self._effects, self._progress = _look(
+                    self.past.samples, self.manifest, block, measure.precision, least, links
+                )
+            if why := self._why_stop(block):
+                return why
             self._block(block)
             block += 1
-            self._judge_so_far(block)
-        return why
 
     def _unfinished_block(self) -> int:
         """The first block that has not booted every variant that was planned for it."""
@@ -307,13 +311,6 @@ class Loop:
             if not lacking or self._spent_s() + lacking * self._block_s() > _OVER * limit * 60:
                 return f"max_minutes = {limit:g} reached"
         return ""
-
-    def _judge_so_far(self, block: int) -> None:
-        data, measure = self.past.samples, self.bench.experiment.measure
-        least, links = measure.min_boots, measure.layouts
-        self._effects, self._progress = _look(
-            data, self.manifest, block, measure.precision, least, links
-        )
 
     def _status(self, block: int, variant: str, case: str) -> Status:
         measure = self.bench.experiment.measure

@@ -16,8 +16,6 @@ from kdyno.paths import data_root
 from kdyno.suites.catalogue import Suite
 from kdyno.suites.job import open_settings
 
-_parse_image = deferred("kdyno.kernels.installed:parse")
-
 
 def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
     kernel = data_root() / "kernel"
@@ -38,6 +36,6 @@ def vocabulary(suites: Mapping[str, Suite]) -> Vocabulary:
         patch_dirs=(kernel / "patches",),
         machines={kind.name: kind.archs for kind in KINDS.values()},
         check_source=parse,
-        check_image=_parse_image,
+        check_image=deferred("kdyno.kernels.installed:parse"),
         no_images={kind.name: kind.no_images for kind in KINDS.values() if kind.no_images},
     )

@@ -108,8 +108,8 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """``1 boot``, ``2 boots``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """``1 boot``, ``2 boots``, ``2 patches``."""
+    return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('ch') else 's'}"
 
 
 def tolerance(fraction: float) -> str:
