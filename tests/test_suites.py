@@ -307,6 +307,11 @@ def test_the_figure_is_read(case: Case) -> None:
         ("Time: 1_000", ["not a number"]),
         ("Time: \u0661", ["not a number"]),
         ("x" * 5000 + "\nTime: nan", ["the figure is nan", "it printed '…"]),
+        (f"Time: 0.{'0' * 5000}", ["the figure is zero: 0.000"]),
+        (f"Time: -1.{'0' * 5000}", ["the figure is negative: -1.000"]),
+        (f"Time: 1.{'0' * 5000}e999", ["beyond every number"]),
+        (f"Time: 1.{'0' * 5000}e99", ["is out of range"]),
+        (f"Time: {'x' * 5000}\nTime: \x1b[2J", ["2 figures (xxx"]),
     ],
 )
 def test_what_is_no_figure_is_shown(case: Case, output: str, words: list[str]) -> None:
@@ -314,7 +319,7 @@ def test_what_is_no_figure_is_shown(case: Case, output: str, words: list[str]) -
         read(case, output)
     for word in words:
         assert word in str(error.value)
-    assert len(str(error.value)) < 600
+    assert len(str(error.value)) < 600 and str(error.value).isprintable()
 
 
 @given(st.text())

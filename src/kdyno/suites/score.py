@@ -22,6 +22,8 @@ SCORINGS = ("kdyno", "unixbench")
 published indices; verdicts always use kdyno's own."""
 SHOWN = 300
 """Characters of a program's output that a message shows."""
+_WORD_SHOWN = 60
+"""The same of what was matched."""
 MOST = 1e90
 """Of a figure; its reciprocal is the least. What is computed from it is still a number."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
@@ -137,17 +139,18 @@ class NoFigure(ValueError):
 def number(text: str) -> float:
     """A positive finite number; NoFigure says what it is instead."""
     word = text.strip()
+    short = clean(word, _WORD_SHOWN)
     if word.lower().lstrip("+-") in ("nan", "inf", "infinity"):
         raise NoFigure(f"the figure is {word}")
     if _NUMBER.fullmatch(word) is None:
-        raise NoFigure(f"the figure is not a number but {clean(word, 60)!r}")
+        raise NoFigure(f"the figure is not a number but {short!r}")
     value = float(word)
     if not math.isfinite(value):
-        raise NoFigure(f"the figure {word} is beyond every number")
+        raise NoFigure(f"the figure {short} is beyond every number")
     if value < 0:
-        raise NoFigure(f"the figure is negative: {word}")
+        raise NoFigure(f"the figure is negative: {short}")
     if value == 0:
-        raise NoFigure(f"the figure is zero: {word}")
+        raise NoFigure(f"the figure is zero: {short}")
     return value
 
 
@@ -160,7 +163,8 @@ def read(case: Case, output: str) -> float:
         printed = "it printed nothing"
     matches = _matches(case.figure, output)
     if len(matches) != 1:
-        count = f"{len(matches)} figures ({', '.join(matches[:3])})" if matches else "no figure"
+        first = ", ".join(clean(match, _WORD_SHOWN) for match in matches[:3])
+        count = f"{len(matches)} figures ({first})" if matches else "no figure"
         program = case.program[0].rpartition("/")[2] if case.program else "the command"
         what = f"{count} in what {program} printed, by {case.figure!r}"
         raise NoFigure(f"{what}: {printed}")
@@ -169,7 +173,7 @@ def read(case: Case, output: str) -> float:
     except NoFigure as problem:
         raise NoFigure(f"{problem}: {printed}") from None
     if not 1 / MOST <= value <= MOST:
-        raise NoFigure(f"the figure {matches[0]} is out of range")
+        raise NoFigure(f"the figure {clean(matches[0], _WORD_SHOWN)} is out of range")
     return value
 
 
