@@ -203,6 +203,9 @@ def test_case_job(case: Case) -> None:
     words = ("--warmups", "1", "--figure", "printed", "--", "hackbench", "-g", "4")
     job = CaseJob("mine", "one", "run", words, None, 1, timeout_s=68.0, placed=True)
     assert case_job(case, seconds=2.0) == job
+    for work in ("many", "0", "٣", "9" * 5000):
+        with pytest.raises(UsageError, match=r"groups is '.{1,60}', and must be a whole number"):
+            case_job(replace(case, work="groups", settings=(("groups", work),)))
     quick = case_job(case, seconds=0.2, quick=True)
     assert quick.args == ("--warmups", "0", "--figure", "printed", "--", "hackbench", "-g", "1")
 

@@ -160,8 +160,8 @@ def case_job(
             options += ["--load", values[case.load]]
         if case.work:
             text = values.get(case.work, case.work)
-            if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1 << 40):
-                what = f"{case.work} is {text!r}, and must be a whole number from 1"
+            if not (re.fullmatch("[0-9]{1,13}", text) and 1 <= int(text) <= 1 << 40):
+                what = f"{case.work} is {text[:60]!r}, and must be a whole number from 1"
                 raise UsageError(f"{where}: {what}")
             work = int(text)
     if case.program or case.figure is not None:
