@@ -121,8 +121,8 @@ def _through(
             elif version != HEAD:
                 raise _Odd
             current = set()
-            own = select(RUNS.c.id, RUNS.c.name, RUNS.c.identity, RUNS.c.digest)
-            for row in connection.execute(own).all():
+            there = select(RUNS.c.id, RUNS.c.name, RUNS.c.identity, RUNS.c.digest)
+            for row in connection.execute(there).all():
                 if stamps.get(row.name) == row.digest and row.identity == row.name:
                     current.add(row.name)
                 else:
