@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -103,17 +104,18 @@ def test_what_cannot_be_asked_leaves_no_folder(
 
 
 @pytest.mark.parametrize(
-    ("variants", "message"),
+    "variants",
     [
-        (["mine"], "variant 'mine'"),
-        ([], "not all combinations"),
-        (["source-first", "source-first+source-first"], "not all combinations"),
-        (["source-first", "config-second"], "not all combinations"),
-        (["source-first+config-first", "source-second+config-first"], "not all combinations"),
+        ["mine"],
+        [],
+        ["source-first", "source-first+source-first"],
+        ["source-first", "config-second"],
+        ["source-first+config-first", "source-second+config-first"],
     ],
 )
-def test_another_run_is_refused(variants: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=rf"{message}.*not made by .*--attribute"):
+def test_another_run_is_refused(variants: list[str]) -> None:
+    names = re.escape(", ".join(sorted([*variants, "second"])))
+    with pytest.raises(UsageError, match=rf"variants {names}: .*not made by .*--attribute"):
         attributions(judged({"second": 1.0, **dict.fromkeys(variants, 2.0)}))
 
 

@@ -36,12 +36,10 @@ FACTORS = ("source", "config", "compiler")
 FIRST, SECOND = "first", "second"
 CASES = ("unixbench/syscall", "unixbench/pipe", "unixbench/context1", "unixbench/spawn")
 """Where none is named."""
-_ANOTHER = "this run was not made by `kdyno compare --attribute`"
 _PACKAGE = re.compile(r"linux-image-\S+ (\S+)")
 
 Cell = tuple[int, ...]
 """Of each factor that differs, whose: 0 of the first kernel, 1 of the second."""
-_LEVEL = re.compile(rf"(\w+)-({FIRST}|{SECOND})")
 
 
 @dataclass(frozen=True)
@@ -140,10 +138,9 @@ def experiment_of(
     }
     sources = dict.fromkeys(own["source"] for own in parts)
     trees = {name: source.fetch(source.parse(name), cache, progress) for name in sources}
-    for cell in product((0, 1), repeat=len(factors)):
+    for name, cell in _combinations(factors).items():
         whose = dict(zip(factors, cell, strict=True))
-        own = {name: parts[whose.get(name, 0)][name] for name in FACTORS}
-        name = "+".join(f"{factor}-{(FIRST, SECOND)[side]}" for factor, side in whose.items())
+        own = {factor: parts[whose.get(factor, 0)][factor] for factor in FACTORS}
         keys = {key: own[key] for key in ("source", "compiler")}
         variant = Variant(name=name, arch=first.arch, **keys)
         lines, _recipe = accepted(variant, trees[variant.source], own["config"], cache, report)
@@ -170,12 +167,14 @@ def experiment_of(
     return loader.parse(toml(data), "kdyno compare", folder, vocabulary(suites)), tuple(notes)
 
 
-def _levels(name: str) -> dict[str, int]:
-    """Of a combination, by its variant's name. UsageError for what is no such name."""
-    matches = [_LEVEL.fullmatch(part) for part in name.split("+")]
-    if not all(matches):
-        raise UsageError(f"variant {name!r}: {_ANOTHER}")
-    return {match[1]: int(match[2] == SECOND) for match in matches if match is not None}
+def _combinations(factors: Sequence[str]) -> dict[str, Cell]:
+    """By their variants' names."""
+    return {
+        "+".join(
+            f"{factor}-{(FIRST, SECOND)[side]}" for factor, side in zip(factors, cell, strict=True)
+        ): cell
+        for cell in product((0, 1), repeat=len(factors))
+    }
 
 
 def shares(values: Mapping[Cell, float]) -> tuple[float, ...]:
@@ -199,22 +198,18 @@ def attributions(verdict: Verdict) -> list[Attribution]:
     for effect in verdict.effects:
         effects.setdefault((effect.suite, effect.case), {})[effect.variant] = effect
     names = {effect.variant for effect in verdict.effects} | verdict.failed.keys()
-    cells = {name: _levels(name) for name in sorted(names - {FIRST, SECOND})}
-    factors = next(iter(cells.values()), {})
-    combinations = {tuple(cell.items()) for cell in cells.values()}
-    if len({tuple(cell) for cell in cells.values()}) != 1 or len(combinations) != 2 ** len(factors):
-        raise UsageError(f"its variants are not all combinations of two kernels' parts: {_ANOTHER}")
+    factors = [factor for factor in FACTORS if any(f"{factor}-" in name for name in names)]
+    cells = _combinations(factors)
+    if names - {FIRST, SECOND} != cells.keys():
+        text = ", ".join(sorted(names))[:200]
+        raise UsageError(f"variants {text}: this run was not made by `kdyno compare --attribute`")
     results = []
     for (suite, case), own in effects.items():
         total = own.get(SECOND)
         if total is None or total.baseline_value is None or total.paired_value is None:
             continue
         values = {name: own[name].paired_value if name in own else None for name in cells}
-        built = {
-            tuple(cells[name].values()): value
-            for name, value in values.items()
-            if value is not None
-        }
+        built = {cells[name]: value for name, value in values.items() if value is not None}
         missing = [
             f"{name}: {verdict.failed.get(name, 'no figure')}"
             for name, value in values.items()

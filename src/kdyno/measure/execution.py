@@ -300,8 +300,7 @@ def _measure(
 
 def judged(writer: RunWriter, manifest: Manifest, stopped: str) -> Verdict:
     """The verdict of a run that has ended, and why; both are on disk."""
-    verdict = _verdict_of(writer.run, manifest, stopped)
-    verdict = _worded(verdict, manifest)
+    verdict = _worded(_verdict_of(writer.run, manifest, stopped), manifest)
     # The verdict first: whoever reads "finished" finds it, whenever this process is killed.
     writer.save_verdict(verdict)
     state = "failed" if stopped.endswith("failed") else "finished"
