@@ -193,6 +193,17 @@ def test_a_control_that_moved_is_told_with_the_digits_that_it_moved_by(tmp_path:
     assert "+0.004 %" in row_of(verdict, "fork") and "+5.000" in row_of(verdict, "fork")
 
 
+def test_what_no_cpu_does_is_left_out_when_work_is_fixed() -> None:
+    def each_s(_variant: str, case: str, _now_s: float) -> float:
+        return 1387e-9 if case == "pipe" else 1e-17
+
+    notes: list[str] = []
+    fixed = with_fixed_work(counting(each_s), (), notes.append)
+    assert [job.case for job in fixed.runnable] == ["pipe"]
+    (line,) = notes
+    assert line.startswith("s/fork is left out: it claims ") and line.endswith(" s")
+
+
 def test_a_case_that_fails_while_work_is_fixed_is_left_out(tmp_path: Path) -> None:
     """And the reason does not speak of a profile, which nobody asked for."""
     one = counting(lengths(41))

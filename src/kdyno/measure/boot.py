@@ -25,7 +25,7 @@ from kdyno.store.boot import BootFlag, BootJob, BootRecord, Sample
 from kdyno.store.manifest import CaseInfo
 from kdyno.suites import protocol as record, score as figure
 from kdyno.suites.catalogue import Case
-from kdyno.suites.job import CaseJob, render
+from kdyno.suites.job import MOST_OPERATIONS, CaseJob, render
 from kdyno.suites.protocol import Transcript
 from kdyno.suites.score import score_of
 
@@ -211,7 +211,11 @@ def calibrated(bench: Bench, seconds: float, notify: Callable[[str], None]) -> d
         if sample.score is None or not done or not spent_s:
             notify(f"{key} is left out: {sample.text or 'it gave no result'}")
             continue
-        operations[key] = fixed.get(key) or max(1, round(done / spent_s * seconds))
+        count = fixed.get(key) or max(1, round(done / spent_s * seconds))
+        if count > MOST_OPERATIONS:  # the guest's word, which need not be true
+            notify(f"{key} is left out: it claims {done} operations in {spent_s:g} s")
+            continue
+        operations[key] = count
     if not operations:
         raise ToolError("no case is left: see what each of them said above")
     return operations

@@ -15,6 +15,7 @@ from kdyno.suites.catalogue import BUILTIN, PLACEHOLDER, Better, Case, Catalogue
 
 JOB_BYTES_MAX = 64 * 1024
 """What a pipe holds without a reader."""
+MOST_OPERATIONS = 1 << 50
 OF_THE_HOST = frozenset({"run", "shell", "program"})
 """Benchmarks of the guest program that start programs of this machine."""
 _BENCH = re.compile(r"[a-z0-9][a-z0-9-]*\Z")
@@ -89,7 +90,7 @@ def render(job: Job, nonce: str) -> str:
         lines.append(f"case {index} {case.bench}")
         for key, number, least, most, form in (
             ("seconds", case.seconds, 0.01, 86400.0, ".9f"),
-            ("operations", case.operations, 1, 1 << 50, "d"),
+            ("operations", case.operations, 1, MOST_OPERATIONS, "d"),
             ("timeout", case.timeout_s, 0.001, 1e6, ".6f"),
         ):
             if number is not None:
