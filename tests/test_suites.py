@@ -155,6 +155,7 @@ PIPE, WORDS, RT = 'bench = "pipe"', '["hackbench", "-g", "{groups}"]', '"rt-test
         (HACKBENCH, "'mean ([0-9.]+)'", "3", ["case.one.also.mean_ms: 3,"]),
         (HACKBENCH, '"{groups}"', '"{grups}"', ["{grups}", 'mean "groups"?']),
         (HACKBENCH, "quick    = { groups", "quick    = { group", ["quick.group:", 'mean "groups"?']),
+        (HACKBENCH, "warmups = 0", 'warmups = "many"', ["quick.warmups:", "from 0 to 100"]),
         (HACKBENCH, "{ groups = 4 }", "{ seconds = 4 }", ["settings.seconds: is not a name of a setting"]),
         (HACKBENCH, "{ groups = 4 }", "{ groups = true }", ["settings.groups: true"]),
         (HACKBENCH, WORDS, "[]", ["case.one.command: an array"]),

@@ -223,6 +223,8 @@ def _check_program(case: Case, data: Mapping[str, Any]) -> None:
     for name in dict(case.quick):
         if name not in (*settings, "warmups"):
             raise wrong(f"quick.{name}", "is not a setting", name, settings)
+    if (warmups := dict(case.quick).get("warmups", "0")) not in map(str, range(101)):
+        raise wrong("quick.warmups", f"{quoted(warmups)} is not a whole number from 0 to 100")
     if case.work and case.figure is None:
         raise wrong("work", "belongs to a case with a figure; else the time is it")
     if case.work and case.work not in settings and not _COUNT.fullmatch(case.work):
