@@ -164,6 +164,8 @@ def bench(
     """
     if quick and paper:
         raise UsageError("--quick and --paper exclude each other")
+    if earlier is not None and routine:
+        raise UsageError(f"--from {earlier} shows the routines of that file: leave the names out")
     suffix = Path(output).suffix if output is not None else ""
     if output is not None and suffix not in (".svg", ".png"):
         raise UsageError(f"-o {output}: its name must end in .svg or .png")

@@ -93,6 +93,8 @@ def profile_verb(
     is_file = what.endswith(".toml") or Path(what).is_file()
     if show and is_file:
         raise UsageError("--show goes with a run that was profiled")
+    if annotate and method not in (None, counts.METHOD):
+        raise UsageError(f"--annotate counts: it excludes --method {method}")
     options = Options(
         cache=cache_root(), runs=runs_folder(runs), wait=not no_wait, jobs=jobs, refresh=refresh
     )
@@ -122,14 +124,15 @@ def profile_verb(
         experiment = apply(overrides, experiment)
         own = experiment.measure.profile
         method = method or (own if own != "none" else "perf")
+        counting = counting or method == counts.METHOD
+        if stacks and (counting or method != "perf"):
+            raise UsageError("--stacks goes with --method perf: no other method sees stacks")
         if run is not None:
             what_for = "to annotate it" if annotate else "to profile it"
             consent_to_build(run, experiment, what_for, yes=yes)
-        if counting or method == counts.METHOD:
+        if counting:
             counted = counted or _count(run, experiment, suites, options)
         else:
-            if stacks and method != "perf":
-                raise UsageError("--stacks goes with --method perf: gprof sees no stacks")
             request = profiling.Request(method, boots, seconds, stacks, again)
             if run is None:
                 profiling.require(experiment, method)
