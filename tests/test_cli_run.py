@@ -14,6 +14,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -418,11 +419,20 @@ def test_what_a_run_will_cost_and_what_is_cached(kdyno: Kdyno, folder: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.needs("gcc")
-def test_options_that_change_nothing_are_a_note(kdyno: Kdyno, folder: Path) -> None:
+def test_what_is_no_mistake_is_a_note(
+    kdyno: Kdyno, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "x.toml").write_text(TOY.format('config = ["CONFIG_HZ=100"]'), encoding="utf-8")
-    result = kdyno("check", "x.toml")
+    monkeypatch.setattr(
+        "kdyno.measure.execution.shutil.disk_usage",
+        lambda _folder: SimpleNamespace(free=800_000_000),
+    )
+    result = kdyno("check", "x.toml", "--json", "facts.json")
     assert result.status == 0
     assert "note       mine is the same kernel as stock: its options change nothing\n" in result.out
+    notes = json.loads((folder / "facts.json").read_text())["notes"]
+    assert [f"note       {note}\n" in result.out for note in notes] == [True, True]
+    assert notes[-1].startswith("the disk is too small: ")
 
 
 @pytest.mark.slow

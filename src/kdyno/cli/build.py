@@ -79,7 +79,6 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
     notes = [*recipes.notes, *lacking, *(f"{_UNCHECKED} {name}" for name in recipes.absent)]
     variants = {name: {"digest": digest} for name, digest in recipes.digests.items()}
     variants |= {name: {"skipped": why} for name, why in recipes.skipped.items()}
-    facts = {"ok": True, "mistakes": [], "notes": [*notes], "variants": variants}
     lines = [f"{experiment.name}: no mistake found"]
     if price.kernels:
         text = f"{price.kernels}, {price.cached} in the cache"
@@ -98,6 +97,7 @@ def examined(experiment: Experiment, suites: Catalogue, json: str | None, *, fet
         size = "0.1 GB, 0.4" if built else "0.2 GB, 2"
         lines.append(f"to fetch   {source}: about {size} GB unpacked")
     lines += [f"note       {note}" for note in notes]
+    facts = {"ok": True, "mistakes": [], "notes": notes, "variants": variants}
     answer({**facts, "measure_minutes": minutes, **asdict(price)}, lines, json)
     return 0
 

@@ -119,7 +119,7 @@ def _box(name: str, settings: Box, json: str | None) -> int:
     problems, notes = examination.lacks(there, settings), examination.disturbing(there)
     cpus = figures.count(len(examination.cpus_of(there.get("cpus", ""))), "CPU")
     what = f"{there.get('cpu_model') or 'unknown CPU'}, {cpus}, kernel {there.get('release')}"
-    free_gb = examination.number_of(there.get("free_kb", "")) / (1 << 20)
+    free_gb = examination.number_of(there.get("free_kb", "")) * 1024 / 1e9
     what += f", {free_gb:.1f} GB free in /var/lib"
     lines = [f"{'BAD' if problems else 'ok':4} {name:12} {what}"]
     lines += [f"     {problem}" for problem in problems]
