@@ -293,8 +293,9 @@ class Bed:
                 pass
 
     def hang(self) -> None:
-        """Every CPU in a loop of one instruction with its interrupts off, through QEMU's stub for
-        gdb (`info gdb`, "Remote Protocol": registers 16 and 17 are rip and eflags)."""
+        """Every CPU with its interrupts off: halted for good, or in a loop of one instruction where
+        it may not halt; a loop costs an emulator a CPU. Through QEMU's stub for gdb (`info gdb`,
+        "Remote Protocol": registers 16 to 18 are rip, eflags and cs)."""
         place = f"{self.folder}/gdb"
         self.monitor(f"gdbserver unix:{place},server=on,wait=off")
         with socket.socket(socket.AF_UNIX) as line, line.makefile("rb") as answers:
@@ -324,7 +325,9 @@ class Bed:
                 assert order(f"Hg{cpu}") == "OK"
                 place_of_code = int.from_bytes(bytes.fromhex(order("p10")), "little")
                 eflags = int.from_bytes(bytes.fromhex(order("p11")), "little")
-                assert order(f"M{place_of_code:x},2:ebfe") == "OK"
+                in_kernel = not int.from_bytes(bytes.fromhex(order("p12")), "little") & 3
+                code = "f4ebfd" if in_kernel else "ebfe"
+                assert order(f"M{place_of_code:x},{len(code) // 2}:{code}") == "OK"
                 assert order(f"P11={(eflags & ~0x200).to_bytes(4, 'little').hex()}") == "OK"
             assert order("D") == "OK"
 
