@@ -50,8 +50,10 @@ $(BIN)/kdyno: requirements.lock pyproject.toml setup.sh
 check: $(BIN)/kdyno
 	@$(BIN)/ruff check -q .
 	@$(BIN)/ruff format --check -q .
-	@$(BIN)/python -m mypy
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not uml and not browser and not tools and not slow and not box" $(WHOLE)
+	@$(BIN)/python -m mypy & types=$$!; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal \
+		-m "not uml and not browser and not tools and not slow and not box" $(WHOLE); status=$$?; \
+	wait $$types || status=1; exit $$status
 
 # With everything installed, a test that lacks something fails. A skip is for what no installing
 # brings, such as another CPU; the last lines say which tests were skipped, and why. A part that
