@@ -43,6 +43,7 @@ def test_invented_runs_are_read_and_shown(
     assert "no Chromium" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.needs("chromium")
 def test_a_page_is_opened(tmp_path: Path) -> None:

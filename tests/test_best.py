@@ -61,6 +61,7 @@ def test_a_row_stands_on_what_was_measured(row: BestFor) -> None:
             assert row.routines[function] in bench.ns
 
 
+@pytest.mark.slow
 def test_every_function_of_a_um_kernel_has_its_best_on_every_cpu() -> None:
     for flags in (("sse2",), AVX2, AVX512):
         for vendor, family, number in (("GenuineIntel", 6, 143), ("Other", 1, 1)):

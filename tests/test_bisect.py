@@ -85,6 +85,7 @@ def step_at(count: int, *steps: tuple[int, float]) -> list[float]:
     return [sum(size for at, size in steps if number >= at) for number in range(count + 1)]
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_without_noise_the_step_is_in_the_range_that_is_named(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 300))
@@ -102,6 +103,7 @@ def test_without_noise_the_step_is_in_the_range_that_is_named(data: st.DataObjec
         assert state.probes <= math.ceil(math.log2(count)) if count > 1 else state.probes == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "share"), [(8, 0.0), (64, 0.1), (4096, 0.05)])
 def test_with_noise_no_wrong_commit_in_two_hundred(count: int, share: float) -> None:
     for seed in range(200):
@@ -194,6 +196,7 @@ def repository(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_commits_are_those_of_the_first_parents_and_patches_over_the_good_tree(
     tmp_path: Path,
 ) -> None:
@@ -219,6 +222,7 @@ def test_commits_are_those_of_the_first_parents_and_patches_over_the_good_tree(
     assert "-two" in points.reverted(place, commits[1], patches).read_text()
 
 
+@pytest.mark.slow
 def test_a_branch_that_took_the_mainline_in_is_searched_from_there(tmp_path: Path) -> None:
     place = repository(tmp_path / "linux")
     git(place, "checkout", "-q", "-b", "topic", "main~3")
@@ -234,6 +238,7 @@ def test_a_branch_that_took_the_mainline_in_is_searched_from_there(tmp_path: Pat
     assert titles(points.commits(place, base, last)) == ["slow", "topic 1"]
 
 
+@pytest.mark.slow
 def test_a_commit_with_a_link_or_a_submodule_is_a_tree_of_its_own(tmp_path: Path) -> None:
     place = repository(tmp_path / "linux")
     (place / "fs/link").symlink_to("pipe.c")
@@ -267,6 +272,7 @@ def years(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_of_a_url_the_commits_between_are_fetched_and_one_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -493,6 +499,7 @@ def test_the_answer_has_the_functions_where_they_were_counted() -> None:
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         TEXT, st.one_of(TEXT, st.booleans(), st.integers(0, 9), st.floats(0.001, 1e9)), max_size=4
@@ -527,6 +534,7 @@ min_effect = "1%"
 """
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_an_experiment_file_says_what_is_searched(
     tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
@@ -613,6 +621,7 @@ def test_a_point_that_is_another_kernel_by_now_ends_the_search(
         session_of(tmp_path / "search", state, execute).run()
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_build_alone_takes_those_first_that_the_compiler_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -764,6 +773,7 @@ def without_noise(state: State, levels: Sequence[float]) -> State:
     return replace(state, verified=tuple(checks))
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 @pytest.mark.parametrize("inside", [-0.05, -0.02])
 def test_the_branch_of_a_merge_that_is_found_is_searched(

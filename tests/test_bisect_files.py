@@ -46,6 +46,7 @@ LAID = [name for name in CHANGED if name not in ("lib/link.h", "logo.bin")]
 OTHERS = "files that no patch is laid for"
 
 
+@pytest.mark.slow
 def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> None:
     good, bad = releases(tmp_path)
     first = Point("good", "kernel.org:7.3.4", {"source": "kernel.org:7.3.4"})
@@ -75,6 +76,7 @@ def test_what_a_release_changes_is_one_point_for_each_file(tmp_path: Path) -> No
     assert text == (good.path / "lib/sort.c").read_bytes()
 
 
+@pytest.mark.slow
 def test_files_of_a_release_that_do_not_compile_one_by_one_are_one_point(tmp_path: Path) -> None:
     """A header with those that use what it brings, takes away or declares otherwise; nobody by a
     word of a comment."""
@@ -111,6 +113,7 @@ def test_files_of_a_release_that_do_not_compile_one_by_one_are_one_point(tmp_pat
     assert changes.files == {name: (tmp_path / "bad" / name).read_bytes() for name in own[1].files}
 
 
+@pytest.mark.slow
 def test_the_files_of_a_release_are_searched_between_the_two_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_a_search_that_is_resumed_is_the_one_that_was_begun(
     assert done.status == 2 and "as it was begun" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_a_search_inside_a_merge_is_resumed_with_the_one_around_it(
     tmp_path: Path, kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch
@@ -151,6 +152,7 @@ def verifying(
     return session_of(folder / "search", state, execute)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_a_merge_of_the_good_end_is_verified_against_that(tmp_path: Path) -> None:
     """Its first parent has the branch's own commits, and nothing of what the range begins with."""
@@ -167,6 +169,7 @@ def test_a_merge_of_the_good_end_is_verified_against_that(tmp_path: Path) -> Non
     assert [own.name for own in seen[0].variants] == [line[0].name, line[1].name]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 @pytest.mark.parametrize(("ci", "width"), [((0.97, 1.01), "±2"), (None, "no interval after 15 m")])
 def test_a_verification_that_decides_nothing_rejects_nothing(
@@ -233,6 +236,7 @@ def test_a_step_that_is_a_third_of_the_difference_is_not_the_cause() -> None:
     assert "the rest comes in steps of less than" in session.answer(state)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_over_another_good_commit_it_is_another_patch(tmp_path: Path) -> None:
     """As a branch under watch has it after its reference has moved on."""

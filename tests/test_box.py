@@ -325,6 +325,7 @@ def test_a_box_that_does_not_come_back_ends_the_run(fake: FakeBox) -> None:
         box.open(PLAN)
 
 
+@pytest.mark.slow
 def test_after_a_failure_the_next_boot_begins_in_the_own_kernel(fake: FakeBox) -> None:
     box = fake.box()
     booted(box, fake, OWN, NEW, NEW, job=[[3, "no such program"]])
@@ -334,6 +335,7 @@ def test_after_a_failure_the_next_boot_begins_in_the_own_kernel(fake: FakeBox) -
     assert fake.names("go") == ["go kexec", "go reboot", "go kexec"]
 
 
+@pytest.mark.slow
 def test_a_refused_kexec_is_tried_once_more_from_the_own_kernel_booted_anew(fake: FakeBox) -> None:
     """The kernel under test that ran before may have refused it, or its first process was dead."""
     refusal = [1, "Failed to connect to bus"]
@@ -343,6 +345,7 @@ def test_a_refused_kexec_is_tried_once_more_from_the_own_kernel_booted_anew(fake
     assert fake.names("load", "go", "force") == ["load", "go reboot", "force", "load", "go kexec"]
 
 
+@pytest.mark.slow
 def test_a_refusal_of_the_own_kernel_just_booted_is_believed(fake: FakeBox) -> None:
     box = fake.box()
     booted(box, fake, OWN, NEW, NEW, job=[[3, "no such program"]])
@@ -352,6 +355,7 @@ def test_a_refusal_of_the_own_kernel_just_booted_is_believed(fake: FakeBox) -> N
     assert fake.names("go") == ["go kexec", "go reboot"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_boot_is_waited_for_and_ends_in_the_own_kernel(
     fake: FakeBox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +374,7 @@ def test_an_interrupted_boot_is_waited_for_and_ends_in_the_own_kernel(
     assert fake.names("go", "undo") == ["undo", "go kexec", "go reboot", "undo"]
 
 
+@pytest.mark.slow
 def test_of_the_kdynos_of_one_machine_one_has_a_box(fake: FakeBox) -> None:
     fake.say(state=[[0, OWN]])
     first, second = fake.box(), fake.box()
@@ -382,6 +387,7 @@ def test_of_the_kdynos_of_one_machine_one_has_a_box(fake: FakeBox) -> None:
     assert fake.names("own", "undo") == ["own", "undo", "undo", "own", "undo"]
 
 
+@pytest.mark.slow
 def test_a_box_that_another_kdyno_has_taken_is_left_alone(fake: FakeBox) -> None:
     box = fake.box()
     fake.say(state=[[0, OWN]], load=[[3, "another kdyno has taken it: b rack1 1"]])
@@ -404,6 +410,7 @@ def test_a_watchdog_that_stops_at_a_kexec_is_noted(fake: FakeBox) -> None:
     assert box.caveats() == (box_flag,)
 
 
+@pytest.mark.slow
 def test_a_kernel_of_an_earlier_run_is_left_first(fake: FakeBox) -> None:
     """kdyno was killed: its kernel runs there, and what it put there lies there."""
     fake.say(state=[[0, NEW], [0, BACK]])
@@ -436,12 +443,14 @@ def test_a_box_that_cannot_is_refused_before_anything_is_done(
     assert not fake.names("own", "put", "load", "go", "undo")
 
 
+@pytest.mark.slow
 def test_the_cpus_of_every_variant_must_be_there(fake: FakeBox) -> None:
     fake.say()
     with pytest.raises(ToolError, match="'rack1': cpus = 8, and it has 4"):
         fake.box(variants={"new": Variant("new", "", cpus=8)}).probe(lambda _text: None)
 
 
+@pytest.mark.slow
 def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:
     for answers, message in (
         ([GONE], "`ssh rack1` must work"),
@@ -463,12 +472,14 @@ def test_a_copy_that_ends_without_a_word_has_a_reason(fake: FakeBox, tmp_path: P
             copy(remote, tar, place="/var/lib/kdyno/x")
 
 
+@pytest.mark.slow
 def test_a_box_on_which_another_kdyno_works_is_refused(fake: FakeBox) -> None:
     fake.say(state=[[0, OWN]], own=[[1, "another kdyno works there"]])
     with pytest.raises(ToolError, match="another kdyno works there"):
         fake.box().probe(lambda _text: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", ["root=UUID=1-2", "root=/dev/disk/by-uuid/1-2"])
 def test_a_kernel_without_an_initramfs_needs_a_root_that_it_finds(fake: FakeBox, root: str) -> None:
     box = fake.box()
@@ -481,6 +492,7 @@ def test_a_kernel_without_an_initramfs_needs_a_root_that_it_finds(fake: FakeBox,
     fake.box(variants={"new": rooted}).probe(lambda _text: None)
 
 
+@pytest.mark.slow
 def test_images_have_to_fit_together(fake: FakeBox, tmp_path: Path) -> None:
     shutil.copytree(fake.image.folder, tmp_path / "other")
     other = replace(fake.image, digest="e" * 32, folder=tmp_path / "other")
@@ -494,6 +506,7 @@ def test_images_have_to_fit_together(fake: FakeBox, tmp_path: Path) -> None:
     assert not [each for each in fake.log if each[:2] == ["put", "vmlinuz"]]
 
 
+@pytest.mark.slow
 def test_of_a_box_that_is_ready_nothing_is_kept_but_what_was_asked(fake: FakeBox) -> None:
     letters = string.ascii_lowercase
     many = [f"{a}{b}{c}\t1" for a, b, c in product(letters, letters[:8], letters[:8])]
@@ -556,6 +569,7 @@ def test_what_a_reset_of_a_box_ends_in_is_noted() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_a_box_lacks_is_refused_before_anything_is_built_or_booted(fake: FakeBox) -> None:
     cache = fake.folder
     text = TEXT.format(a="", b="cpus = 3", more="")
@@ -701,6 +715,7 @@ def test_what_belongs_to_a_build_elsewhere_is_not_taken_over() -> None:
     assert Wish("CONFIG_MODULE_SIG", "n", "").line in lines and "CONFIG_DEBUG_INFO_NONE=y" in lines
 
 
+@pytest.mark.slow
 def test_a_box_is_asked_for_its_configuration_once(fake: FakeBox, tmp_path: Path) -> None:
     def ask(refresh: bool = False, fetching: bool = True) -> tuple[str, str]:
         return own_config(("rack1",), tmp_path, refresh, fetching)
@@ -719,6 +734,7 @@ def test_a_box_is_asked_for_its_configuration_once(fake: FakeBox, tmp_path: Path
     assert (config, modules.split("\n")) == ("CONFIG_B=y\n", ["ext4 1 1", "", "ext4 1 1", ""])
 
 
+@pytest.mark.slow
 def test_boxes_take_blocks_in_turns(fake: FakeBox, monkeypatch: pytest.MonkeyPatch) -> None:
     boxes = Boxes(fake.setup(hosts=("rack1", "rack2")))
     two = [*facts(machine_id="0" * 32), *facts(machine_id="1" * 32)]
@@ -736,6 +752,7 @@ def test_boxes_take_blocks_in_turns(fake: FakeBox, monkeypatch: pytest.MonkeyPat
     assert json.loads((fake.folder / "plan").read_text())["state"] == [[0, BACK]]
 
 
+@pytest.mark.slow
 def test_two_names_of_one_box_are_refused(fake: FakeBox) -> None:
     boxes = Boxes(fake.setup(hosts=("rack1", "rack2")))
     fake.say(state=[[0, OWN]])

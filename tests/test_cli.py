@@ -191,6 +191,7 @@ main.command = command
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["main.command = lambda: lambda **_: exec('raise KeyboardInterrupt')\n", TYPERS_OWN]
 )

@@ -167,6 +167,7 @@ def test_what_one_run_alone_calls_slower_is_no_failure_in_junit(
     assert "<failure" in kdyno("report", "last", "-f", "junit").out
 
 
+@pytest.mark.slow
 def test_what_no_level_is_left_for_is_no_failure_in_junit(kdyno: Kdyno, tmp_path: Path) -> None:
     small(tmp_path / "runs", 0, 1.0, 0.95)
     line = '{"run": "run-%d", "level": 0.01, "slower": false}\n'

@@ -39,6 +39,7 @@ def dump(slots: dict[tuple[int, Copy], int], limit: int = 0, lost: int = 0) -> b
     return struct.pack("<16s8Q", b"kdyno copies 1\n\0", *numbers) + body
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.tuples(st.integers(1, (1 << 27) - 1), any_copy), st.integers(1, 1 << 40)))
 def test_a_dump_says_what_was_counted(slots: dict[tuple[int, Copy], int]) -> None:
     counted = counting.read_dump(dump(slots, lost=2))
@@ -190,6 +191,7 @@ def test_shares_of_sizes_and_alignments() -> None:
     assert copies.aligned(sample, 64) == (0.9, 0.6, 0.6)
 
 
+@pytest.mark.slow
 @given(cells)
 def test_shares_add_up(counts: dict[tuple[int, int, int], int]) -> None:
     recorded = distribution(counts, "x")

@@ -304,6 +304,7 @@ def test_one_boot_does_not_decide_what_differs_from_part_to_part(tmp_path: Path)
     assert cases[2:] == [["fork"]] * (len(cases) - 2)
 
 
+@pytest.mark.slow
 def test_a_case_that_is_as_precise_as_wanted_is_not_booted_again(tmp_path: Path) -> None:
     """Each at its own look, by its width alone; the one that varies more goes on without."""
 

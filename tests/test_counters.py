@@ -108,6 +108,7 @@ def counted(program: Path, tmp_path: Path, *benches: str, **more: Any) -> Transc
     return transcript
 
 
+@pytest.mark.slow
 def test_events_of_the_kernel_are_counted(program: Path, tmp_path: Path) -> None:
     names = ("page-faults", "context-switches", "task-clock")
     transcript = counted(program, tmp_path, "spawn", "context1", "syscall", counters=names)

@@ -27,6 +27,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return measured(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.slow
 def test_evidence_is_what_the_store_has(evidence: Evidence) -> None:
     assert evidence.variants == ("stock", "mine", "other", "nothing", "stock-again")
     assert len(evidence.boots) == 24 * 5
@@ -63,6 +64,7 @@ def test_junit_fails_where_the_gate_does(name: str) -> None:
         assert int(root.get("errors", "0")) > 0
 
 
+@pytest.mark.slow
 def test_parquet_has_every_score(evidence: Evidence) -> None:
     import io
 
@@ -120,6 +122,7 @@ def test_a_file_name_says_the_format() -> None:
     assert len(suffixes) == len(set(suffixes))
 
 
+@pytest.mark.slow
 @pytest.mark.tools
 @pytest.mark.needs("benchstat")
 def test_benchstat_reads_and_agrees(evidence: Evidence, tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path / "runs", FakeEngine(tmp_path / "jobs"))
 
 
+@pytest.mark.slow
 def test_a_shard_that_was_ended_as_it_began_gives_no_images(fleet: Fleet) -> None:
     with fleet.new() as writer:
         controller = fleet.controller(writer)
@@ -173,6 +174,7 @@ def ran(fleet: Fleet, **measure: Any) -> tuple[Run, str]:
         return writer.run, fleet.controller(writer, **measure).run()
 
 
+@pytest.mark.slow
 def test_why_nodes_took_no_turns_is_the_runs_reason_too(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +189,7 @@ def test_why_nodes_took_no_turns_is_the_runs_reason_too(
     assert reservations((two, other, manifest))["why_boots"] == f"{why}; it has one guest"
 
 
+@pytest.mark.slow
 def test_nodes_that_take_turns_beside_nodes_that_do_not(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +210,7 @@ def test_nodes_that_take_turns_beside_nodes_that_do_not(
         assert flag.text == f"on some machines one whole boot after the other, not by turns: {why}"
 
 
+@pytest.mark.slow
 def test_until_the_budget(fleet: Fleet) -> None:
     run, why = ran(fleet)
     assert why == "max_boots = 20 reached"
@@ -233,6 +237,7 @@ def test_a_shard_of_the_baseline_and_its_copy_measures_no_other_variant(fleet: F
     assert "mine.toml --variant stock --max-boots" in " ".join(own._command(0, 4))
 
 
+@pytest.mark.slow
 def test_until_the_widths_are_small_or_the_minutes_are_over(fleet: Fleet) -> None:
     run, why = ran(fleet, precision=0.01, max_boots=1000)
     # The first look is after 8 groups: four looks at two nodes.
@@ -247,6 +252,7 @@ def test_until_the_widths_are_small_or_the_minutes_are_over(fleet: Fleet) -> Non
     assert why == "precision reached" and len(boots_of(run)) == 2 * 12
 
 
+@pytest.mark.slow
 def test_a_node_that_dies_loses_what_it_was_at_and_no_more(fleet: Fleet) -> None:
     fleet.engine.dies = {1: 5}
     run, _ = ran(fleet)
@@ -280,6 +286,7 @@ def test_jobs_that_only_fail_end_it_in_the_nodes_words(fleet: Fleet) -> None:
         ran(fleet)
 
 
+@pytest.mark.slow
 def test_a_failure_now_and_then_does_not_end_it(fleet: Fleet) -> None:
     fleet.engine.fails = frozenset({1, 2, 4, 5})
     assert ran(fleet)[1] == "max_boots = 20 reached" and len(fleet.messages) == 4
@@ -448,6 +455,7 @@ def test_boots_that_cannot_be_read_are_taken_up_once_more_as_new_ones(fleet: Fle
     assert blocks == dict.fromkeys({*range(20)} - {3}, 2)
 
 
+@pytest.mark.slow
 def test_what_jobs_leave_is_not_read_through_links(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text('{"node": "sesame", "status": 1, "why": "sesame"}')

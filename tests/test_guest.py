@@ -235,6 +235,7 @@ def test_a_bad_job_file_is_refused(program: Path, tmp_path: Path, text: str, why
     assert done.returncode == 2 and why in done.stderr and NONCE not in done.stderr
 
 
+@pytest.mark.slow
 def test_c_is_formatted() -> None:
     schedulers = GUEST.parent / "kernel" / "sched"
     files = [*sorted(GUEST.rglob("*.[ch]")), *sorted(schedulers.glob("*.[ch]"))]
@@ -275,6 +276,7 @@ def test_supervise_reports_the_status(
     assert set(report) == {"status", "user_us", "sys_us", "maxrss_kb", "wall_us"}
 
 
+@pytest.mark.slow
 def test_supervise_leaves_nothing_behind_and_counts_it(program: Path, tmp_path: Path) -> None:
     # An orphan in a session of its own burns CPU; its parent ends when it has burnt enough.
     burn = "while :; do :; done"

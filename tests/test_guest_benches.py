@@ -154,6 +154,7 @@ def test_what_was_not_built_says_why(program: Path, tmp_path: Path) -> None:
     assert done.returncode == 77 and "none needs x: apt-get install libx-dev\n" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_machine_without_libraries_builds_all_the_same(tmp_path: Path) -> None:
     command = ["make", "-C", str(GUEST), f"OUT={tmp_path}", "programs", "CAN_32="]
     own = {"MAKEFLAGS": "", "PKG_CONFIG_LIBDIR": str(tmp_path)}

@@ -117,6 +117,7 @@ def test_a_case_that_fails_in_many_boots_of_one_kernel_has_no_verdict(tmp_path: 
     assert "failed-cases" in kinds(verdict)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_panics_in_many_boots_has_no_verdict(tmp_path: Path) -> None:
     panics = [block for block in range(60) if block % 5 in (0, 1, 3)]
     verdict = judged(tmp_path, of_boots(60, panics=panics, speed=1.005), 2)
@@ -125,6 +126,7 @@ def test_a_kernel_that_panics_in_many_boots_has_no_verdict(tmp_path: Path) -> No
     assert gate.exit_status(verdict, GATE) == gate.FAILED
 
 
+@pytest.mark.slow
 def test_boots_far_from_the_others_are_not_equivalent(tmp_path: Path) -> None:
     verdict = judged(tmp_path, of_boots(60, slow=(3, 14, 22, 31, 47, 55)), 2)
     first, second = verdict.effects
@@ -136,6 +138,7 @@ def test_boots_far_from_the_others_are_not_equivalent(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_neither_is_a_group_of_such_cases_or_a_row_of_factors(tmp_path: Path) -> None:
     rng, members = np.random.default_rng(1), ("thread.computation", "thread.lock_contention")
     levels = {
@@ -215,6 +218,7 @@ def compared(
     return effect
 
 
+@pytest.mark.slow
 def test_runs_in_one_boot_of_the_host_count_once(tmp_path: Path) -> None:
     words = {compared(tmp_path / f"{seed}", "aaabbba", seed).verdict for seed in range(10)}
     assert words == {"inconclusive"}

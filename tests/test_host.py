@@ -308,6 +308,7 @@ def test_a_run_on_the_host_tells_values_and_claims_nothing(
         resume(run.path, experiment(), load(), options)
 
 
+@pytest.mark.slow
 def test_the_host_against_itself(options: Options) -> None:
     _, verdict = ran(options, HOST + "calibrate = true\n")
     assert verdict.values == ()

@@ -111,6 +111,7 @@ def test_one_row_one_dot_one_point_each(page: str, demo: Evidence) -> None:
     assert sum(path.count("M") for path in rings) == disturbed > 0
 
 
+@pytest.mark.slow
 def test_every_chart_has_words(page: str) -> None:
     drawings = Page(page).all("svg")
     assert len(drawings) == 4 + 9 * 4

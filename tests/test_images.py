@@ -391,6 +391,7 @@ def test_the_page_shows_where_configurations_differ() -> None:
     assert options_section(same) is None
 
 
+@pytest.mark.slow
 @pytest.mark.needs("qemu-system-x86_64", "gcc")
 def test_a_run_says_how_installed_kernels_were_started(tmp_path: Path) -> None:
     image = with_modules(tmp_path, {"x.ko": b""})

@@ -71,6 +71,7 @@ def host_run(runs: Path) -> Run:
     )
 
 
+@pytest.mark.slow
 def test_a_run_judged_again_names_the_rule_and_keeps_its_first_verdict(
     kdyno: Kdyno, run: Run
 ) -> None:
@@ -88,6 +89,7 @@ def test_a_run_judged_again_names_the_rule_and_keeps_its_first_verdict(
     assert run.verdict(FIRST_VERDICT) == first and (first.tool, first.rule) == ("", "")
 
 
+@pytest.mark.slow
 def test_what_judge_shows(kdyno: Kdyno, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     texts = [
@@ -112,6 +114,7 @@ def test_an_interrupted_run_is_judged_by_what_there_is(
     assert flag.text.startswith("measuring did not come to its end; judged were the 30 boots")
 
 
+@pytest.mark.slow
 def test_a_damaged_boot_and_a_damaged_verdict_are_reported(kdyno: Kdyno, run: Run) -> None:
     name = sorted(path.name for path in (run.path / "boots").iterdir())[4]
     (run.path / "boots" / name / "samples.jsonl").write_text("{")
@@ -133,6 +136,7 @@ def test_a_run_of_one_kernel_has_its_values_again(kdyno: Kdyno, runs: Path) -> N
     assert [flag.kind for flag in now.flags] == ["not-rebooted"]
 
 
+@pytest.mark.slow
 def test_a_calibrated_run_keeps_its_noise_floor(kdyno: Kdyno, runs: Path) -> None:
     run = make(runs, dataclasses.replace(SMALL, copy="stock.copy"))
     first = run.verdict()
@@ -147,6 +151,7 @@ def test_a_calibrated_run_keeps_its_noise_floor(kdyno: Kdyno, runs: Path) -> Non
     assert again and again.effects == first.effects
 
 
+@pytest.mark.slow
 def test_several_runs_and_one_of_them_damaged(kdyno: Kdyno, runs: Path, run: Run) -> None:
     other = host_run(runs)
     result = kdyno("judge", run.name, other.name, "--json", "-")
@@ -170,6 +175,7 @@ def test_a_signal_ends_all_of_several_runs(
     assert kdyno("judge", run.name, host_run(runs).name).status == 130
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gate", "status"), [("slower:case-0", 0), ("slower", 10), ("slower:case-9", 2)]
 )
@@ -179,6 +185,7 @@ def test_a_judgement_as_an_exit_status(kdyno: Kdyno, run: Run, gate: str, status
     assert (run.path / "first-verdict.json").exists() == (status != 2)
 
 
+@pytest.mark.slow
 def test_slower_is_ten_whichever_run_it_is_in(kdyno: Kdyno, runs: Path) -> None:
     shape = dataclasses.replace(SMALL, cases=(case(0),), variants={"mine": 0.9})
     names = [make(runs, each).name for each in (shape, SMALL)]

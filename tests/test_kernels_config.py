@@ -59,6 +59,7 @@ _VALUES = st.sampled_from(["y", "n", "m", "1", '"text"'])
 _OPTIONS = st.dictionaries(st.sampled_from([f"CONFIG_{c}" for c in "ABCDEF"]), _VALUES)
 
 
+@pytest.mark.slow
 @given(options=_OPTIONS, final=_OPTIONS)
 def test_unmet_is_exactly_what_differs(options: dict[str, str], final: dict[str, str]) -> None:
     wanted = [Wish(option, value, "x") for option, value in options.items()]
@@ -77,6 +78,7 @@ def test_the_final_configuration_is_kept_and_used_again(toy: Toy) -> None:
     assert [file.stat().st_mtime_ns for file in place.iterdir()] == [stamp]
 
 
+@pytest.mark.slow
 def test_kconfigs_program_is_made_once_for_each_kconfig(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def digest(toy: Toy, request: Variant) -> str:
     return toy.recipe(request).digest
 
 
+@pytest.mark.slow
 def test_every_input_has_its_part_in_the_name(toy: Toy) -> None:
     edit = toy.edit("steps", "lib/sort.c", "steps = 1", "steps = 2")
     other = toy.edit("steps-3", "lib/sort.c", "steps = 1", "steps = 3")
@@ -118,6 +119,7 @@ def test_the_compilers_version_has_its_part(
     assert len({*seen, digest(toy, variant())}) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["by its path", "on the path"])
 def test_a_compiler_of_ones_own_that_calls_itself_the_same_is_another(
     toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str

@@ -113,6 +113,7 @@ def test_a_file_that_does_not_compile_and_then_does(tmp_path: Path, sandboxed: b
     assert (toy.tree.path / "lib/unused.c").stat().st_nlink == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -166,6 +167,7 @@ def test_a_machine_that_cannot_build_is_no_fault_of_the_variant(
     assert toy.leftovers() == []
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_during_make_is_no_fault_of_the_variant(tmp_path: Path) -> None:
     fills = {"scripts/extra.mk": "linux: full\nfull:\n\tcat $(srctree)/Makefile > /dev/full\n"}
     toy = Toy(tmp_path, fills, sandboxed=USABLE)
@@ -176,6 +178,7 @@ def test_a_disk_that_fills_up_during_make_is_no_fault_of_the_variant(tmp_path: P
         toy.build_recipe(recipe, "mine")
 
 
+@pytest.mark.slow
 def test_a_makefile_that_prints_for_ever_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +247,7 @@ def test_ctrl_c_in_mid_build_leaves_nothing(tmp_path: Path) -> None:
     assert toy.leftovers() == [] and not list((toy.cache / "images").glob("*/*"))
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_build_can_neither_write_outside_nor_reach_the_network(tmp_path: Path) -> None:
     outside = Path.home() / f".kdyno-test-{os.getpid()}"
@@ -316,6 +320,7 @@ def test_the_lines_that_tell_why() -> None:
     assert max(map(len, error_lines(f"error: {'x' * 100_000}\n"))) == 2000
 
 
+@pytest.mark.slow
 def test_the_number_of_objects_is_known_after_the_first_build(toy: Toy) -> None:
     toy.build(variant())
     first = next(step.total for step in toy.steps if step.phase == "compile")

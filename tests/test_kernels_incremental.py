@@ -60,6 +60,7 @@ def requests(toy: Toy) -> dict[str, Variant]:
     }
 
 
+@pytest.mark.slow
 def test_a_first_build_compiles_everything_and_the_same_variant_again_nothing(
     own: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_change_compiles_again_what_depends_on_it(
     assert ("hz 1000" in says(image)) == (change == variant("fast", "CONFIG_HZ=1000"))
 
 
+@pytest.mark.slow
 def test_what_a_trunk_had_changed_is_compiled_back(own: Toy) -> None:
     both = {"lib/sort.c": FILES["lib/sort.c"].replace("1", "2", 1), MAIN: FILES[MAIN] + "\n"}
     changed = own.build(variant("changed", patches=(own.patch("both", both),)))
@@ -164,6 +166,7 @@ def test_an_object_whose_source_is_gone_is_none_to_start_from(own: Toy, tmp_path
         own.build(variant())
 
 
+@pytest.mark.slow
 def test_a_header_that_hides_another_is_read(tmp_path: Path) -> None:
     # Make's records name the header that was read, and that one is as it was.
     place = FILES["lib/string.c"].replace("__FILE__", "PLACE")
@@ -174,6 +177,7 @@ def test_a_header_that_hides_another_is_read(tmp_path: Path) -> None:
     assert says(toy.build(variant("near", patches=(patch,)))).endswith("place near")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("ccache")
 def test_a_file_that_an_object_only_embeds_is_that_of_the_variant(tmp_path: Path) -> None:
     # ccache does not see it, nor does make.
@@ -188,12 +192,14 @@ def test_a_file_that_an_object_only_embeds_is_that_of_the_variant(tmp_path: Path
         assert b"of the patch\n" in image.kernel.read_bytes()
 
 
+@pytest.mark.slow
 def test_an_image_is_told_by_the_commit_that_was_asked_for(own: Toy) -> None:
     own.build(variant())
     own.tree = replace(own.tree, description="commit 2 of the same files")
     assert own.build(variant()).build["source"] == "commit 2 of the same files"
 
 
+@pytest.mark.slow
 def test_a_trunk_of_the_future_is_nothing_to_start_from(own: Toy) -> None:
     """A clock was set back: what is changed now looks older than its objects."""
     image = own.build(variant())
@@ -265,6 +271,7 @@ def test_an_option_that_no_object_reads_costs_nothing_to_change(own: Toy) -> Non
     assert trunks.choose(own.cache, same, final, same_objects=True).objects is not None
 
 
+@pytest.mark.slow
 def test_a_damaged_trunk_or_image_is_made_again(own: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     image = own.build(variant())
     record = own.cache / "trunks" / image.digest / "trunk.json"
@@ -282,6 +289,7 @@ def test_a_damaged_trunk_or_image_is_made_again(own: Toy, monkeypatch: pytest.Mo
     assert own.leftovers() == []
 
 
+@pytest.mark.slow
 def test_two_nodes_whose_locks_do_not_hold_make_one_whole_image(
     own: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,6 +337,7 @@ def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:
     assert len(names) == trunks.KEEP + 1
 
 
+@pytest.mark.slow
 def test_trunks_that_another_build_drops_meanwhile_are_nothing_to_start_from(
     own: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +348,7 @@ def test_trunks_that_another_build_drops_meanwhile_are_nothing_to_start_from(
     assert listed and not own.build(variant("o2", cflags="-O2")).build["from_trunk"]
 
 
+@pytest.mark.slow
 def test_the_pristine_tree_is_as_it_was_after_all_of_this(toy: Toy) -> None:
     toy.build(variant("last", patches=(toy.patch("last", {**ADDED, "lib/unused.c": None}),)))
     root = toy.tree.path

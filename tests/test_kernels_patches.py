@@ -126,6 +126,7 @@ def test_a_rename_in_gits_form(toy: Toy, tmp_path: Path) -> None:
     assert changes(toy, written(tmp_path, edited)) == {**moved, "kernel/order.c": changed}
 
 
+@pytest.mark.slow
 def test_what_git_itself_writes(toy: Toy, tmp_path: Path) -> None:
     work = make_source(tmp_path / "work")
     git(work, "init", "-q")

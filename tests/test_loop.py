@@ -82,6 +82,7 @@ def planned(run: Run) -> list[tuple[int, str]]:
     return [(at, name) for at, order in enumerate(run.manifest().blocks) for name in order]
 
 
+@pytest.mark.slow
 @ways
 def test_blocks_are_shuffled_by_the_seed_and_recorded(tmp_path: Path, way: str) -> None:
     setup = usual()
@@ -115,6 +116,7 @@ def test_a_known_difference_is_detected(tmp_path: Path, way: str) -> None:
     assert rows["mine"].baseline_value == pytest.approx(200_000, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_what_the_machine_does_cancels_within_a_round(tmp_path: Path) -> None:
     """The speed of the machine halves every 50 ms and comes back: boots cannot see 1 %."""
 
@@ -325,6 +327,7 @@ def test_a_block_that_would_end_beyond_the_minutes_is_not_begun(tmp_path: Path, 
     assert 8 < spent_s <= 12
 
 
+@pytest.mark.slow
 def test_the_last_blocks_without_which_nothing_has_an_interval_are_finished(tmp_path: Path) -> None:
     def blocks_in(minutes: float) -> tuple[int, float]:
         setup = bench(steady({"stock": 1.0, "mine": 1.1}), max_boots=1000, max_minutes=minutes)
@@ -482,6 +485,7 @@ def test_a_turn_has_the_same_size_whoever_is_first(tmp_path: Path) -> None:
     assert sizes == {round(0.004 / (5e-6 / math.sqrt(3)))}
 
 
+@pytest.mark.slow
 def test_each_group_has_its_cases_in_an_order_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -561,6 +565,7 @@ def test_what_was_not_measured_by_turns_says_why(tmp_path: Path) -> None:
     assert texts_of(judged(run), "not-by-turns") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("swing", "message"), [(0.0, ""), (0.1, "changed by 1")])
 def test_a_machine_whose_speed_changes_is_told_from_its_rounds(
     swing: float, message: str, tmp_path: Path
@@ -629,6 +634,7 @@ def test_kernels_of_which_one_sleeps_more_are_flagged(tmp_path: Path) -> None:
 FACTORS = {"smp": ("off", "on"), "preempt": ("none", "full")}
 
 
+@pytest.mark.slow
 @ways
 def test_precision_ends_a_run_when_its_factors_can_have_intervals(tmp_path: Path, way: str) -> None:
     names = tuple("+".join(levels) for levels in product(*FACTORS.values()))

@@ -51,6 +51,7 @@ def blocks(strata: Sequence[StratumEffect]) -> dict[str, int]:
     return {each.stratum: each.blocks for each in strata}
 
 
+@pytest.mark.slow
 def test_machines_that_agree(tmp_path: Path) -> None:
     runs = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02, "cc": 1.02})
     run, verdict = judged(runs, tmp_path / "joined")
@@ -70,6 +71,7 @@ def test_machines_that_agree(tmp_path: Path) -> None:
     assert manifest.state == "finished" and verdict.boots == {"stock": 24, "mine": 24}
 
 
+@pytest.mark.slow
 def test_runs_in_any_order_are_the_same_run(tmp_path: Path) -> None:
     one = small(tmp_path / "runs", 0, seed=11, overrides={"max_boots": 7, "seed": 11})
     why, cases = "no memory for two guests", {"unixbench/pipe": "no turns"}
@@ -89,6 +91,7 @@ def test_runs_in_any_order_are_the_same_run(tmp_path: Path) -> None:
     assert "same random order" in page(gather(one, verdict))
 
 
+@pytest.mark.slow
 def test_machines_that_differ(tmp_path: Path) -> None:
     runs = on(tmp_path / "runs", {"aa": 1.04, "bb": 1.04, "cc": 0.98})
     run, verdict = judged(runs, tmp_path / "joined")
@@ -162,6 +165,7 @@ def test_effects_of_machines_are_those_of_typical_turns() -> None:
         assert common in row
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:
     later = on(tmp_path / "more", {"aa": 1.02}, created="2026-03-01T00:00:00.000000+00:00")
     runs = [*on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02}), *later]
@@ -174,6 +178,7 @@ def test_two_runs_of_one_machine_are_one_stratum(tmp_path: Path) -> None:
     assert "effects by machine" not in on_screen(verdict, 120)
 
 
+@pytest.mark.slow
 def test_boots_come_along_and_the_same_runs_make_the_same_run(tmp_path: Path) -> None:
     runs = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02})
     joined, _ = judged(runs, tmp_path / "joined")
@@ -188,6 +193,7 @@ def test_boots_come_along_and_the_same_runs_make_the_same_run(tmp_path: Path) ->
     assert mine.created == "2026-01-02T08:00:00.000001+00:00"  # newer than the newest of them
 
 
+@pytest.mark.slow
 def test_what_is_not_joined(tmp_path: Path) -> None:
     one, two = on(tmp_path / "runs", {"aa": 1.02, "bb": 1.02})
     into = tmp_path / "joined"

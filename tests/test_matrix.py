@@ -119,6 +119,7 @@ def test_a_row_a_commit(file: Path, kdyno: Kdyno, calls: list[str], tmp_path: Pa
     assert "v7.2" in history and "v7.3" in history
 
 
+@pytest.mark.slow
 def test_runs_of_the_same_overrides_are_found_again(
     file: Path, kdyno: Kdyno, calls: list[str]
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_commit_whose_kernels_are_others_by_now_is_measured_again(
     assert "mine is not what it was in" in done.err
 
 
+@pytest.mark.slow
 def test_a_row_is_confirmed_by_the_second_run(
     file: Path, kdyno: Kdyno, calls: list[str], tmp_path: Path
 ) -> None:
@@ -198,6 +200,7 @@ def test_where_a_matrix_is_not_what_is_wanted(file: Path, kdyno: Kdyno) -> None:
     assert "a matrix has one for each commit" in kdyno("run", file, "--json", "-").err
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_a_range_is_asked_of_the_repository(
     file: Path, kdyno: Kdyno, calls: list[str], tmp_path: Path

@@ -302,6 +302,7 @@ def test_a_real_block_with_one_that_faults(tmp_path: Path) -> None:
     assert bench.ceilings["L1"].bytes_per_ns > 0 and bench.clock.core_ghz > 0
 
 
+@pytest.mark.slow
 def test_a_rack_places_routines_anew(tmp_path: Path) -> None:
     field = checking.standing(tmp_path)
     racks = [checking.rack(field, seed, tmp_path, tmp_path).read_bytes() for seed in (1, 2, 1)]

@@ -78,6 +78,7 @@ def test_a_picture_of_pixels_differs(evidence: Evidence) -> None:
     assert png.export(evidence) != png.export(inside(evidence))
 
 
+@pytest.mark.slow
 def test_a_parquet_table_has_it_in_every_row(evidence: Evidence) -> None:
     pyarrow = pytest.importorskip("pyarrow.parquet")
     data = exporters()["parquet"].export(evidence)
@@ -85,6 +86,7 @@ def test_a_parquet_table_has_it_in_every_row(evidence: Evidence) -> None:
     assert column and all("no-sandbox" in kinds for kinds in column)
 
 
+@pytest.mark.slow
 def test_the_terminal_the_list_and_a_comparison_say_it(evidence: Evidence) -> None:
     assert "measured without the sandbox" in " ".join(on_screen(evidence.verdict, 80).split())
     assert "without the sandbox" in summarize(evidence.run)[0].reason

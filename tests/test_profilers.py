@@ -57,6 +57,7 @@ def arc(caller: int, called: int, count: int) -> bytes:
 HEAD = struct.pack("<4sI12x", b"gmon", 1)
 
 
+@pytest.mark.slow
 def test_symbols_are_functions_by_address(tmp_path: Path) -> None:
     parsed = parse(NM.splitlines())
     assert parsed.name(0x60001000) == parsed.name(0x6000100B) == parsed.name(0x600010FF) == "memcpy"
@@ -206,6 +207,7 @@ def test_a_page_that_moved_is_where_it_was_last() -> None:
         assert reader.place(sample, frame) == perf.Place("user", name)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(

@@ -152,6 +152,7 @@ def test_additive_estimates() -> None:
     assert relative({0: 0.0}, {0: 1.0}) is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 1e6), min_size=6, max_size=30))
 def test_the_interval_holds_the_mean(values: list[float]) -> None:
     estimate = mean_of(values)
@@ -203,6 +204,7 @@ def test_the_verb_shows_what_a_run_has(kdyno: Kdyno, run: Run, tmp_path: Path) -
     assert stacks.out == folded.read_text()
 
 
+@pytest.mark.slow
 def test_the_page_has_differences_functions_and_a_flame_graph(kdyno: Kdyno, run: Run) -> None:
     text = page_of(run)
     assert '<section id="profile"' in text and "Where the time goes" in text

@@ -225,6 +225,7 @@ RECORDS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(RECORDS, max_size=12))
 def test_no_record_lands_in_a_case_that_is_not_running(records: list[dict[str, Any]]) -> None:
     reader = Reader(NONCE, 3)
@@ -245,6 +246,7 @@ def test_no_record_lands_in_a_case_that_is_not_running(records: list[dict[str, A
     json.dumps(transcript.anomaly_texts).encode()
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_damage_changes_no_other_record(data: st.DataObject) -> None:
     text = b"".join(b"\n" + line + b"\n" for line in GOOD)

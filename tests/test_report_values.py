@@ -47,6 +47,7 @@ HOST = Verdict(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_values_in_every_format() -> None:
     content = exporters.markdown(HOST)
     assert "| sysbench/cpu | 1234 events/s | 1200 … 1300 | 9 |" in content

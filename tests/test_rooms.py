@@ -100,6 +100,7 @@ def test_nobody_but_the_machines_knows_one_by_its_kind() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_nobody_but_the_machines_asks_which_kind_one_is() -> None:
     """No comparison with a kind's name, no table that is keyed by one; but an experiment has a
     kind where none is named."""
@@ -161,6 +162,7 @@ def bound_names(tree: ast.Module) -> Iterator[str]:
                 yield other or name
 
 
+@pytest.mark.slow
 def test_a_name_is_a_noun_of_the_field() -> None:
     names = {
         f"{path.relative_to(ROOT)}: {name}"
@@ -225,6 +227,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_run_imports_few_modules_before_its_first_boot(tmp_path: Path) -> None:
     """The rest is for other verbs, other machines and sources, or the run's end: see deferred."""
     command = [sys.executable, "-c", BEFORE_A_BOOT, "run", experiment_file(tmp_path)]

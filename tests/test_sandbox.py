@@ -182,6 +182,7 @@ def test_a_command_that_is_talked_to() -> None:
         raise AssertionError("it runs")
 
 
+@pytest.mark.slow
 def test_short_commands(tmp_path: Path) -> None:
     done = capture(["sh", "-c", "echo out; echo err >&2; pwd; exit 4"], cwd=tmp_path)
     assert (done.status, done.output) == (4, f"out\nerr\n{tmp_path}\n")

@@ -174,6 +174,7 @@ def test_a_whole_index_is_a_line_below_the_table(kdyno: Kdyno, tmp_path: Path) -
     assert kdyno("report", "last").out.endswith("\nunixbench index: host 30.0\n")
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 10**6), st.integers(10**6, 10**9)), min_size=1, max_size=9),
     st.floats(1e-3, 1e6),

@@ -60,6 +60,7 @@ def files(folder: Path) -> dict[str, bytes]:
 ONE = {"runs": 1, "kernels": 2, "machines": 1, "scores": 4, "samples": 4, "parts": 1}
 
 
+@pytest.mark.slow
 def test_a_run_is_there_once_and_as_it_was(tmp_path: Path, run: Run, shared: Shared) -> None:
     pushed = shared.push(run)
     assert (pushed.name, pushed.word, pushed.boots, pushed.left_out) == (run.name, "pushed", 14, ())
@@ -117,6 +118,7 @@ def test_what_is_new_of_a_run_replaces_the_old(tmp_path: Path, run: Run, shared:
     assert shared.find("last").answer == "Otherwise."
 
 
+@pytest.mark.slow
 def test_names_of_runs(tmp_path: Path, run: Run, shared: Shared) -> None:
     second = Run(small(tmp_path / "b", 1).path.rename(tmp_path / "b" / run.name))
     odd = Run(small(tmp_path / "c", 2).path.rename(tmp_path / "c" / "my \u202e run"))
@@ -180,6 +182,7 @@ def test_a_store_that_takes_nothing(
             put(connection, copy_of(run), own.where)
 
 
+@pytest.mark.slow
 def test_which_runs(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [
         small(tmp_path / "runs", 0, version="7.3.0-rc1", cpu="AMD EPYC"),

@@ -104,6 +104,7 @@ def test_no_runs_at_all(runs: Path, tmp_path: Path) -> None:
     assert set(checked(tmp_path / "site")) == {"index.html", "history.html"}
 
 
+@pytest.mark.slow
 def test_runs_of_every_state_are_listed_with_the_reason(runs: Path, tmp_path: Path) -> None:
     good, site = small(runs), tmp_path / "site"
     broken, later, odd, lost = (small(runs, day) for day in (1, 2, 3, 4))
@@ -138,6 +139,7 @@ def test_runs_of_every_state_are_listed_with_the_reason(runs: Path, tmp_path: Pa
         assert f"runs/{name}.html" in row_of(site, name) and f"runs/{name}.html" in pages
 
 
+@pytest.mark.slow
 def test_only_what_changed_is_made_again(runs: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     kept = [small(runs, day) for day in range(3)]

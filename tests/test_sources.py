@@ -109,6 +109,7 @@ def test_tar(tmp_path: Path, tree: Path, cache: Path, suffix: str) -> None:
     assert not [text for text in texts if text.startswith("unpacking")]
 
 
+@pytest.mark.slow
 def test_all_kinds_give_one_manifest(tmp_path: Path, tree: Path, cache: Path) -> None:
     trees = [got(f"tar:{make_tar(tree, tmp_path / 'x.tar')}", cache), got(f"path:{tree}", cache)]
     make_repository(tree)
@@ -124,6 +125,7 @@ def test_an_archive_without_a_top_folder(tmp_path: Path, tree: Path, cache: Path
     assert got(f"tar:{file}", cache).version == "7.3.4"
 
 
+@pytest.mark.slow
 def test_git_takes_any_ref_and_only_what_is_committed(tree: Path, cache: Path) -> None:
     head = make_repository(tree)
     (tree / "lib/sort.c").write_text("changed\n")
@@ -136,6 +138,7 @@ def test_git_takes_any_ref_and_only_what_is_committed(tree: Path, cache: Path) -
         got(f"git:{tree}#nowhere", cache)
 
 
+@pytest.mark.slow
 def test_commits_with_the_same_files_keep_their_own_names(tree: Path, cache: Path) -> None:
     first = make_repository(tree)
     git(tree, "commit", "-q", "--allow-empty", "-m", "two")
@@ -162,6 +165,7 @@ def test_git_url(tree: Path, cache: Path, ref: str) -> None:
         got(source, cache, refresh=True)
 
 
+@pytest.mark.slow
 def test_git_url_moves_only_when_asked(tree: Path, cache: Path) -> None:
     make_repository(tree)
     source = f"git:file://{tree}#main"

@@ -91,6 +91,7 @@ def test_pairs_that_are_none_and_too_few_of_them() -> None:
         paired_effect([1, 2], [1, 2], confidence=95)
 
 
+@pytest.mark.slow
 @given(arms, st.integers(-20, 20))
 def test_swapped_arms_invert_and_scaled_ones_do_nothing(pair: Arms, power: int) -> None:
     one, other = paired_effect(*pair), paired_effect(pair[1], pair[0])
@@ -102,6 +103,7 @@ def test_swapped_arms_invert_and_scaled_ones_do_nothing(pair: Arms, power: int) 
     assert scaled.ci == pytest.approx(one.ci, rel=1e-9)
 
 
+@pytest.mark.slow
 @given(arms, st.floats(0.5, 0.96), st.floats(0.5, 0.99))
 def test_interval_holds_the_estimate_and_grows_with_confidence(
     pair: Arms, first: float, second: float

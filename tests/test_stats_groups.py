@@ -86,6 +86,7 @@ def test_a_group_counts_by_its_own_error_and_not_by_an_accident_of_it() -> None:
     assert (precisions(values[:5], off[:5]) == 1).all()
 
 
+@pytest.mark.slow
 def test_few_groups_of_uneven_weight_have_intervals() -> None:
     """Of eight groups with weights in full an effect that all agree in could not be refused."""
     rng = np.random.default_rng(11)
@@ -101,6 +102,7 @@ def test_few_groups_of_uneven_weight_have_intervals() -> None:
     assert Family(values, weights).rejected(0.04)[:, 0].mean() > 0.99
 
 
+@pytest.mark.slow
 def test_the_reported_spread_between_groups_is_the_true_one() -> None:
     rng = np.random.default_rng(12)
     boots = Noise("boots", turn=0.01, boot=0.003)

@@ -117,6 +117,7 @@ def test_simulator_and_real_functions_are_one_rule() -> None:
         assert result == outcome.power[0][index]
 
 
+@pytest.mark.slow
 def test_a_constant_ratio_changes_neither_stop_nor_coverage() -> None:
     draw = synthetic.drifting()
     none = simulate.measure(simulate.differences(np.random.default_rng(1), draw, 200, 1, 40), 0.01)

@@ -176,6 +176,7 @@ def verdict_by(
     return judged(run)
 
 
+@pytest.mark.slow
 def test_slow_turns_are_in_the_sum_where_others_interrupt_them(tmp_path: Path) -> None:
     (effect,) = verdict_by(every_twentieth, tmp_path, busy=True).effects
     assert effect.throughput.ratio < 0.98 and effect.throughput.decides
@@ -184,6 +185,7 @@ def test_slow_turns_are_in_the_sum_where_others_interrupt_them(tmp_path: Path) -
     assert whole.effects[0].throughput is not None
 
 
+@pytest.mark.slow
 def test_a_word_that_the_sum_only_makes_larger_has_the_typical_turns_p_value(
     tmp_path: Path,
 ) -> None:
@@ -198,6 +200,7 @@ def test_a_word_that_the_sum_only_makes_larger_has_the_typical_turns_p_value(
     assert effect.verdict == "slower" and effect.p_value is not None and effect.p_value < 0.001
 
 
+@pytest.mark.slow
 def test_a_run_whose_every_twentieth_turn_is_slow_says_so(tmp_path: Path) -> None:
     """What people read of such a run is in golden/recorded/tail.*"""
     verdict = verdict_by(every_twentieth, tmp_path)
@@ -245,6 +248,7 @@ def test_a_run_ends_when_sums_are_as_narrow_as_what_matters() -> None:
     assert both(typical, enough([], 24, 0.01)).predicted_blocks is None
 
 
+@pytest.mark.slow
 def test_equal_kernels_have_a_sum_and_no_flag(tmp_path: Path) -> None:
     verdict = verdict_by(lambda _variant, _case, _now_s: 5e-6, tmp_path)
     (effect,) = verdict.effects

@@ -124,6 +124,7 @@ def test_an_effect_of_few_blocks_is_tested_alike_beside_one_of_many() -> None:
         assert first.effect.ci[0] <= 1.0 and (first.effect.p_value or 0.0) > 0.05
 
 
+@pytest.mark.slow
 def test_equivalence_does_not_depend_on_the_direction() -> None:
     """Of effects that go together, as those that share a baseline do."""
     rng = np.random.default_rng(1)
@@ -189,6 +190,7 @@ effects = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(effects)
 def test_corrected_intervals_hold_the_raw_ones(family: list[tuple[list[float], str]]) -> None:
     run = [of_scores([1.0] * len(v), v, better) for v, better in family]

@@ -127,6 +127,7 @@ def test_a_damaged_boot_hides_no_other(tmp_path: Path) -> None:
     assert [each.name for each in data.damaged] == ["notes", "0001-mine", "0004-stock"]
 
 
+@pytest.mark.slow
 def test_the_second_writer_is_told_who_is_first(tmp_path: Path) -> None:
     with create_run(tmp_path, "", manifest()) as writer:
         path = writer.run.path

@@ -92,6 +92,7 @@ def test_from_an_empty_database(shared: Shared) -> None:
     assert shared.listed(Wanted()) == [] and is_todays(shared)
 
 
+@pytest.mark.slow
 def test_from_the_version_before_with_all_that_is_in_it(tmp_path: Path, shared: Shared) -> None:
     before = fill(shared)
     later = small(tmp_path / "runs", 5)

@@ -156,6 +156,7 @@ def test_a_site_shows_the_first_series_and_those_that_changed(run: Run, tmp_path
     assert "These are" not in other
 
 
+@pytest.mark.slow
 def test_of_very_many_variants_the_first_have_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdyno.report.groups.MOST_CHARTS", 2)
     text = page(Evidence(scattered(4)))

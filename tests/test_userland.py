@@ -97,6 +97,7 @@ def test_programs_have_the_userlands_word_size() -> None:
     assert bits(TEXT.replace("/i386", "/amd64")) == [64, 64, 64]
 
 
+@pytest.mark.slow
 def test_programs_of_a_word_size_that_nothing_has_are_refused(tmp_path: Path) -> None:
     for text, bits in ((TEXT, 32), (TEXT.replace("userland", "#").replace("64-bit", "32-bit"), 64)):
         for suite, refused in (("hackbench", True), ("unixbench", False)):

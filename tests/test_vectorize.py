@@ -185,6 +185,7 @@ def test_any_words_have_a_reason(messages: list[str]) -> None:
     assert words in {text.strip() for text in messages} | {""}
 
 
+@pytest.mark.slow
 @given(
     st.text(max_size=400)
     | st.text(alphabet="-! .:{}'\nPassedMissedFunctionDebugLocArgs0123", max_size=300)
@@ -265,6 +266,7 @@ def saved(survey: Survey, tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
     sse2, avx2 = survey.sides
     assert sse2.widths() == {16: 1, 32: 0, 64: 0} and avx2.widths() == {16: 0, 32: 1, 64: 0}
@@ -287,6 +289,7 @@ def test_what_was_surveyed_is_not_built_again(toy: Toy, survey: Survey) -> None:
     assert toy.build(flagged).digest == survey.sides[1].image and toy.steps == []
 
 
+@pytest.mark.slow
 def test_an_image_without_a_record_gets_one_and_stays_the_same(toy: Toy) -> None:
     flagged = variant("o3", cflags="-O3 -msse2 -mtune=generic")
     plain = toy.build(flagged)

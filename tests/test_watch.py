@@ -207,6 +207,7 @@ def world(fresh: World) -> World:
 pytestmark = pytest.mark.needs("git", "sandbox")
 
 
+@pytest.mark.slow
 def test_a_step_is_measured_confirmed_searched_and_told_once(world: World) -> None:
     assert world.measured == []
     world.commit("docs", 1.0, "docs")
@@ -233,6 +234,7 @@ def test_a_step_is_measured_confirmed_searched_and_told_once(world: World) -> No
     assert world.measured[-1] == ("after", "later"), "what is there by now"
 
 
+@pytest.mark.slow
 def test_a_step_by_summed_times_has_their_figures(world: World) -> None:
     world.rare, world.fails = True, {"search": ToolError("no search")}
     world.commit("slow", 0.95)
@@ -242,6 +244,7 @@ def test_a_step_by_summed_times_has_their_figures(world: World) -> None:
     assert world.watch().points[-1].ratios["unixbench/pipe"] == pytest.approx(0.95)
 
 
+@pytest.mark.slow
 def test_what_is_undone_is_fixed(world: World) -> None:
     world.commit("slow", 0.95)
     world.visit()
@@ -257,6 +260,7 @@ def test_what_is_undone_is_fixed(world: World) -> None:
     assert refused.status == 2 and "it is fixed" in refused.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", [0.97, 0.988])
 def test_a_step_that_a_visit_has_no_figure_of_is_found_behind_the_next(
     world: World, second: float
@@ -272,6 +276,7 @@ def test_a_step_that_a_visit_has_no_figure_of_is_found_behind_the_next(
     assert world.messages()[0]["title"] == "first"
 
 
+@pytest.mark.slow
 def test_a_step_that_is_fixed_stays_so_on_a_rebased_branch(world: World) -> None:
     base, hashes = world.git("rev-parse", "HEAD"), []
     for title, speed in (("slow", 0.95), ("undo", 1.0)):
@@ -287,6 +292,7 @@ def test_a_step_that_is_fixed_stays_so_on_a_rebased_branch(world: World) -> None
     assert {alarm.title: alarm.state for alarm in world.watch().alarms}["slow"] == "fixed"
 
 
+@pytest.mark.slow
 def test_a_difference_that_no_part_of_the_range_has_is_not_called_spread(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +310,7 @@ def test_a_difference_that_no_part_of_the_range_has_is_not_called_spread(
     assert alarm.note == "no step: it was not there when parts of the range were measured"
 
 
+@pytest.mark.slow
 def test_two_steps_between_two_visits_are_two_differences(world: World) -> None:
     world.commit("slow", 0.95)
     world.commit("slower", 0.9)
@@ -311,6 +318,7 @@ def test_two_steps_between_two_visits_are_two_differences(world: World) -> None:
     assert [message["title"] for message in world.messages()] == ["slow", "slower"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nightly", "nightly-confirm", "search"])
 def test_an_interrupted_visit_goes_on_where_it_was(world: World, name: str) -> None:
     world.commit("slow", 0.95)
@@ -367,6 +375,7 @@ def test_a_first_visit_takes_no_run_of_an_earlier_watch(fresh: World) -> None:
     assert fresh.visit().status == 130 and fresh.watch().points == ()
 
 
+@pytest.mark.slow
 def test_who_does_not_listen_is_told_again(world: World) -> None:
     world.commit("slow", 0.95)
     (world.folder / "deaf").touch()
@@ -378,6 +387,7 @@ def test_who_does_not_listen_is_told_again(world: World) -> None:
     assert len({message["id"] for message in world.messages()}) == 1 and len(world.messages()) == 2
 
 
+@pytest.mark.slow
 def test_what_was_undone_before_it_was_told_is_told(world: World) -> None:
     world.commit("slow", 0.95)
     (world.folder / "n.toml").write_text(FILE.replace('"sh"', '"./absent"'))
@@ -391,6 +401,7 @@ def test_what_was_undone_before_it_was_told_is_told(world: World) -> None:
     assert world.messages()[0]["state"] == "fixed" and world.visit().status == 0
 
 
+@pytest.mark.slow
 def test_a_command_that_leaves_a_process_behind_has_taken_the_alarm(world: World) -> None:
     world.commit("slow", 0.95)
     line = "cat >> told.jsonl; sleep 600 & echo $! > left"
@@ -400,6 +411,7 @@ def test_a_command_that_leaves_a_process_behind_has_taken_the_alarm(world: World
     os.kill(int((world.folder / "left").read_text()), signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "read"), [("--json", json.loads), ("--junit", xml.fromstring)])
 def test_stdout_is_what_a_program_reads_alone(
     world: World, option: str, read: Callable[[str], object]
@@ -410,6 +422,7 @@ def test_stdout_is_what_a_program_reads_alone(
     read(done.out)
 
 
+@pytest.mark.slow
 def test_what_is_acknowledged_while_another_is_told_stays_so(world: World) -> None:
     world.commit("slow", 0.95)
     world.commit("slower", 0.9)
@@ -424,6 +437,7 @@ def test_what_is_acknowledged_while_another_is_told_stays_so(world: World) -> No
     assert [alarm.state for alarm in world.watch().alarms] == ["bisected", "acknowledged"]
 
 
+@pytest.mark.slow
 def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
     world.commit("broken", 0.5)
     world.fails = {"nightly": BuildError("variant 'tip' did not build:\n error")}
@@ -437,6 +451,7 @@ def test_a_tip_that_does_not_build_is_no_difference(world: World) -> None:
     assert world.measured[-1] == ("base", "docs") and world.watch().alarms == ()
 
 
+@pytest.mark.slow
 def test_what_has_no_figure_is_an_error_each_time(world: World) -> None:
     """A reference that boots no more would end the watch in silence."""
     world.commit("docs", 1.0, "docs")
@@ -456,6 +471,7 @@ def test_what_has_no_figure_is_an_error_each_time(world: World) -> None:
     assert world.visit().status == 10
 
 
+@pytest.mark.slow
 def test_a_tip_that_cannot_be_confirmed_holds_up_no_later_one(world: World) -> None:
     world.commit("slow", 0.95)
     world.fails = {"nightly-confirm": BuildError("variant 'reference' did not boot")}
@@ -469,6 +485,7 @@ def test_a_tip_that_cannot_be_confirmed_holds_up_no_later_one(world: World) -> N
     assert world.visit().status == 10 and world.messages()[0]["title"] == "slow too"
 
 
+@pytest.mark.slow
 def test_what_a_second_run_or_the_search_does_not_have_is_no_alarm(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,6 +509,7 @@ def test_what_a_second_run_or_the_search_does_not_have_is_no_alarm(
     assert world.visit().status == 0 and world.watch().alarms == ()
 
 
+@pytest.mark.slow
 def test_a_search_that_did_not_have_it_is_no_answer_for_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -517,6 +535,7 @@ def test_a_search_that_did_not_have_it_is_no_answer_for_the_next(
     assert world.visit().status == 10 and world.messages()[0]["commit"] == slow
 
 
+@pytest.mark.slow
 def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
     """As linux-next is, each day anew: the step is another commit, and the same difference."""
     base = world.git("rev-parse", "HEAD")
@@ -542,6 +561,7 @@ def test_a_rebased_branch_is_compared_with_its_base(world: World) -> None:
     assert [message["title"] for message in world.messages()] == ["slow", "slow too"]
 
 
+@pytest.mark.slow
 def test_a_difference_without_a_commit_is_told_once_of_a_rebased_branch(world: World) -> None:
     base = world.git("rev-parse", "HEAD")
     world.fails = {"search": BuildError("its base does not build")}
@@ -554,6 +574,7 @@ def test_a_difference_without_a_commit_is_told_once_of_a_rebased_branch(world: W
     assert message["commit"] == "" and message["note"] == "its base does not build"
 
 
+@pytest.mark.slow
 def test_a_branch_elsewhere_is_fetched_with_its_history(fresh: World) -> None:
     file = fresh.folder / "n.toml"
     file.write_text(FILE.replace("git:linux#", f"git:file://{fresh.folder}/linux#"))
@@ -564,6 +585,7 @@ def test_a_branch_elsewhere_is_fetched_with_its_history(fresh: World) -> None:
     assert fresh.messages()[0]["commit"] == slow and fresh.searched == [("base", "slow")]
 
 
+@pytest.mark.slow
 def test_differences_are_listed_acknowledged_and_on_the_page(world: World) -> None:
     world.commit("<b>slow", 0.95)
     world.visit()
@@ -626,6 +648,7 @@ def test_who_waited_for_another_visit_goes_on_from_what_that_one_left(
     assert fresh.visit().status == 0 and store.load(folder).alarms == (alarm,)
 
 
+@pytest.mark.slow
 def test_again_and_again_until_it_is_ended(fresh: World, monkeypatch: pytest.MonkeyPatch) -> None:
     naps: list[float] = []
 

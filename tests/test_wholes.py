@@ -145,6 +145,7 @@ def judged(data: Samples) -> tuple[tuple[GroupEffect, ...], FactorTable, list[st
     return groups, table, [row.judgement.word for row in rows]
 
 
+@pytest.mark.slow
 def test_a_rare_cost_is_named_in_groups_and_rows_of_factors() -> None:
     groups, table, _ = judged(in_turns(1, NOISES[0], 40, 1.0))
     tails = {group.variant for group in groups if group.throughput and group.throughput.tail}

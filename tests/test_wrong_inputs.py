@@ -102,6 +102,7 @@ def test_a_wrong_command_line(kdyno: Kdyno, folder: Path, name: str) -> None:
     held_words(name, message[:SHOWN])
 
 
+@pytest.mark.slow
 @pytest.mark.needs("gcc", "git")
 @pytest.mark.parametrize("row", WRONG["tree"], ids=lambda row: row["line"])
 def test_what_only_the_source_tells(kdyno: Kdyno, folder: Path, row: dict[str, Any]) -> None:

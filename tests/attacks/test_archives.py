@@ -131,6 +131,7 @@ def repository(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signed", ["not", "by nonsense"])
 @pytest.mark.skipif(
     shutil.which("apt-get") is None, reason="no apt-get: debian: sources are refused here"

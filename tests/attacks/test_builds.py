@@ -64,6 +64,7 @@ def as_it_was(file: Path) -> bool:
     return file.read_text() == "as it was\n" and file.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("put", ["ln -s {}", "mkfifo"])
 def test_a_configuration_that_is_a_link_or_a_pipe_is_refused(
     toy: Toy, precious: Path, put: str
@@ -94,6 +95,7 @@ def test_an_image_that_is_no_ordinary_file_is_none(toy: Toy, precious: Path, lin
     assert not list((toy.cache / "images").glob("*/*"))
 
 
+@pytest.mark.slow
 def test_a_kept_configuration_is_not_written_through_a_trunks_link(
     toy: Toy, precious: Path
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_kept_configuration_is_not_written_through_a_trunks_link(
     assert as_it_was(precious)
 
 
+@pytest.mark.slow
 def test_no_order_of_functions_is_written_through_a_link(tmp_path: Path, precious: Path) -> None:
     lays = f"mv arch/um/kernel arch/um/was; ln -s {precious.parent}/out arch/um/kernel"
     own = LINKED["scripts/extra.mk"]
@@ -156,6 +159,7 @@ def test_a_dump_that_is_a_pipe_or_a_link_is_damage(tmp_path: Path, precious: Pat
     assert as_it_was(precious)
 
 
+@pytest.mark.slow
 def test_nothing_that_is_kept_runs_with_its_owners_rights(toy: Toy) -> None:
     script = "cp /bin/true lib/shell; chmod 6755 lib/shell linux .config\n"
     image = toy.build(doing(toy, "rights", script))
@@ -178,6 +182,7 @@ def test_an_image_behind_a_link_is_none(tmp_path: Path, precious: Path, linked: 
 POISON = "sed -i s/.*/poisoned/ /tmp/kdyno/ccache/planted; echo x > /tmp/kdyno/ccache/mine; true\n"
 
 
+@pytest.mark.slow
 def test_a_patch_writes_into_no_shared_compile_cache(toy: Toy) -> None:
     toy.build(variant())
     shared, _ = compile_cache(toy.cache, toy.recipe(variant()).foreign)
@@ -187,6 +192,7 @@ def test_a_patch_writes_into_no_shared_compile_cache(toy: Toy) -> None:
     assert not list(toy.cache.glob("ccache/*/mine"))
 
 
+@pytest.mark.slow
 def test_a_source_writes_only_into_a_compile_cache_of_its_own(tmp_path: Path) -> None:
     extra = {"scripts/extra.mk": "linux: writes\nwrites:\n\t@sh $(srctree)/scripts/writes.sh\n"}
     toy = Toy(tmp_path, {**extra, "scripts/writes.sh": POISON}, trusted=False)

@@ -145,6 +145,7 @@ def test_the_caller_is_itself_a_hook_of_git(
     assert hostile.got(f"path:{hostile.tree}").version == "7.3.4"
 
 
+@pytest.mark.slow
 def test_settings_and_attributes_do_not_change_what_a_tree_holds(hostile: Hostile) -> None:
     hostile.write(".gitattributes", "lib/subst.c export-subst\n")
     hostile.write("lib/subst.c", "$Format:%H$\n")
@@ -237,6 +238,7 @@ def test_a_submodule_is_an_empty_folder(
     assert not hostile.mark.exists()
 
 
+@pytest.mark.slow
 def test_a_replaced_commit_is_not_taken_for_the_one_that_it_replaces(hostile: Hostile) -> None:
     honest = hostile.git("rev-parse", "HEAD^{tree}")
     hostile.write("lib/sort.c", "hostile\n")
@@ -305,6 +307,7 @@ def test_a_work_tree_and_borrowed_objects_are_still_sources(hostile: Hostile) ->
     assert len(hostile.got(f"path:{other}").manifest()) == 12
 
 
+@pytest.mark.slow
 def test_odd_words_of_a_repository_are_no_traceback(hostile: Hostile) -> None:
     hostile.write("lib/more.c", "x")
     hostile.commit_all()

@@ -238,6 +238,7 @@ LINE = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(LINE, max_size=30))
 def test_any_counts_are_read_or_refused(lines: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -253,6 +254,7 @@ def test_any_counts_are_read_or_refused(lines: list[str]) -> None:
             assert all(0 <= function < 5 for function in trace.chain(node))
 
 
+@pytest.mark.slow
 @given(st.lists(st.builds("{} {} {}".format, NUMBER, st.sampled_from("tTwWix"), st.text()) | LINE))
 def test_any_symbols_are_read(lines: list[str]) -> None:
     symbols = parse_symbols(lines)

@@ -215,6 +215,7 @@ def test_a_line_without_an_end_comes_in_parts(tmp_path: Path) -> None:
     assert max(map(len, parts)) == 1 << 16 and sum(map(len, parts)) == 300_000
 
 
+@pytest.mark.slow
 def test_a_command_that_prints_for_ever_is_ended_and_the_next_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +228,7 @@ def test_a_command_that_prints_for_ever_is_ended_and_the_next_one_is_not(
     assert command.stream(["echo", "on"], log=log) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beginning", ["Requested init ", "INFO: rcu"])
 def test_a_console_of_one_line_takes_no_minutes(beginning: str) -> None:
     console = beginning * ((2 << 20) // len(beginning))

@@ -230,6 +230,7 @@ def test_patch_is_run_inside_and_takes_one_form_only(
     assert set(changed.files) == {"lib/sort.c"}
 
 
+@pytest.mark.slow
 def test_the_compiler_of_a_recipe_runs_in_the_builds_sandbox(tmp_path: Path, mark: Path) -> None:
     toy = Toy(tmp_path / "x")
     hostile = program(

@@ -18,6 +18,7 @@ __all__ = ["kdyno"]
 EVIL = "\x1b]0;x\x07\x9b31m\u202eeslaf\x00"
 
 
+@pytest.mark.slow
 def test_no_control_character_of_a_run_is_in_its_page(kdyno: Kdyno, tmp_path: Path) -> None:
     run = stored(tmp_path / "runs", verdict(FASTER))
     about = json.loads((run / "manifest.json").read_text())

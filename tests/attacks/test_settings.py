@@ -54,6 +54,7 @@ TOYS = {"srctree", "O", "CC", "KBUILD_BUILD_TIMESTAMP", "KBUILD_BUILD_USER", "KB
         "OLDPWD", "_"}  # fmt: skip
 
 
+@pytest.mark.slow
 @inside_or_not
 def test_a_build_is_told_nothing_of_the_callers_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandboxed: bool
@@ -106,6 +107,7 @@ def test_the_guest_program_is_built_as_its_makefile_says(
     assert not names & (hostile.keys() - {"MAKEFLAGS", "MAKEOVERRIDES"})
 
 
+@pytest.mark.slow
 def test_a_plugin_is_built_from_its_own_headers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +150,7 @@ MAIN = FILES["init/main.c"].replace("{\n", "{\n#ifdef EVIL\n\tputs(EVIL);\n#endi
 WRAPPER = '#!/bin/sh\nexec "$@" -DEVIL=\\"evil\\"\n'
 
 
+@pytest.mark.slow
 @pytest.mark.needs("ccache")
 @inside_or_not
 @pytest.mark.parametrize("place", first_fast(["cache", "home", "settings", "source"]))
@@ -195,6 +198,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", first_fast(WAYS))
 @inside_or_not
 def test_a_makefile_includes_nothing_from_outside(

@@ -165,6 +165,7 @@ def planted(runs: Path, folder: Path) -> dict[str, Path]:
     return results
 
 
+@pytest.mark.slow
 def test_a_hostile_folder_is_no_way_out_and_holds_nobody_up(
     kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
