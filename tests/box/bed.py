@@ -281,21 +281,26 @@ class Bed:
         script.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
         script.chmod(0o755)
 
-    def monitor(self, command: str) -> None:
-        """One of QEMU's: ``system_reset``, ``set_link net off``."""
+    def monitor(self, command: str) -> str:
+        """What QEMU answers to ``system_reset``, ``set_link net off``."""
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(10)
             line.connect(f"{self.folder}/monitor")
             while b"(qemu)" not in line.recv(4096):
                 pass
             line.sendall(command.encode() + b"\n")
-            while b"(qemu)" not in line.recv(4096):
-                pass
+            answer = b""
+            while b"(qemu)" not in answer:
+                answer += line.recv(4096)
+        return answer.decode()
 
     def hang(self) -> None:
         """Every CPU with its interrupts off: halted for good, or in a loop of one instruction where
         it may not halt; a loop costs an emulator a CPU. Through QEMU's stub for gdb (`info gdb`,
         "Remote Protocol": registers 16 to 18 are rip, eflags and cs)."""
+        until_s = time.monotonic() + 10
+        while self.monitor("info registers -a").count("HLT=1") < 2 and time.monotonic() < until_s:
+            time.sleep(0.1)
         place = f"{self.folder}/gdb"
         self.monitor(f"gdbserver unix:{place},server=on,wait=off")
         with socket.socket(socket.AF_UNIX) as line, line.makefile("rb") as answers:

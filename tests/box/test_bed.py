@@ -73,7 +73,8 @@ AGENT = r"""#!/bin/sh
 read -r faults </root/faults || exit 0
 sed -i 1d /root/faults
 sync
-until grep -qsx perl /proc/[0-9]*/comm; do sleep 0.5; done
+[ "$faults" != nothing ] || exit 0
+until grep -qsx perl /proc/[0-9]*/comm; do sleep 1; done
 echo 1 >/proc/sys/kernel/sysrq
 for fault in $faults; do
     case $fault in
