@@ -115,6 +115,7 @@ def test_with_noise_no_wrong_commit_in_two_hundred(count: int, share: float) -> 
         assert step.low < at <= step.high
 
 
+@pytest.mark.slow
 def test_two_steps_are_both_found_and_none_is_the_cause() -> None:
     results = [simulated(step_at(64, (10, 0.01), (40, -0.004)), seed) for seed in range(100)]
     named = [sorted(step.high for step in state.steps) for state in results]
@@ -318,6 +319,7 @@ def test_a_series_adds_a_patch_at_each_point(tmp_path: Path) -> None:
         points.series(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 @pytest.mark.parametrize(
     ("good", "bad", "words"),

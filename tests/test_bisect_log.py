@@ -53,6 +53,7 @@ def measured(first: float, second: float) -> Measured:
     return Measured(difference(first), difference(second), difference(first + second))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "marks"),
     [
@@ -247,6 +248,7 @@ def test_over_another_good_commit_it_is_another_patch(tmp_path: Path) -> None:
     assert ["two.c" in text for text in texts] == [True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_a_patch_is_the_same_whatever_a_repository_is_set_to(tmp_path: Path) -> None:
     place = scripted(tmp_path / "linux", "one", "two", "$config diff.noprefix true")
@@ -273,6 +275,7 @@ ODD = [
 """Files that go away, and that are new."""
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 @pytest.mark.parametrize(("old", "new"), ODD)
 def test_a_commit_of_which_no_patch_can_be_laid_is_a_tree_of_its_own(
@@ -336,6 +339,7 @@ def test_a_series_is_not_applied_otherwise_than_it_asks_for(tmp_path: Path, word
         points.series(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_ends_without_a_common_commit_are_refused(tmp_path: Path) -> None:
     """As two tags that were fetched with --depth=1 are."""
@@ -344,6 +348,7 @@ def test_ends_without_a_common_commit_are_refused(tmp_path: Path) -> None:
         points.commits(place, "other", "main")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_a_name_and_a_subject_may_have_any_character(tmp_path: Path) -> None:
     place = scripted(tmp_path / "linux", "one", "two\x1eand\x1fmore", "three")
@@ -352,6 +357,7 @@ def test_a_name_and_a_subject_may_have_any_character(tmp_path: Path) -> None:
     assert three.files == ("three.c",) and three.parents == (two.commit,)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("git", "sandbox")
 def test_a_search_goes_on_from_what_another_process_has_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

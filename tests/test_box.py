@@ -420,6 +420,7 @@ def test_a_kernel_of_an_earlier_run_is_left_first(fake: FakeBox) -> None:
     assert any("a kernel of an earlier run" in text for text in notices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
@@ -462,6 +463,7 @@ def test_ways_to_a_box_that_do_not_work(fake: FakeBox) -> None:
             examination.connect(remote)
 
 
+@pytest.mark.slow
 def test_a_copy_that_ends_without_a_word_has_a_reason(fake: FakeBox, tmp_path: Path) -> None:
     tar = tmp_path / "modules.tar"
     tar.write_bytes(b"")
@@ -606,6 +608,7 @@ def test_more_than_a_megabyte_is_no_answer(fake: FakeBox, size: int, status: int
     assert (answer.status, len(answer.text)) == (status, 1 << 20)
 
 
+@pytest.mark.slow
 def test_words_on_the_remote_command_line_stay_words(fake: FakeBox) -> None:
     fake.say()
     odd = "$(touch /tmp/x); 'a' \"b\" `c` \\ \n*"

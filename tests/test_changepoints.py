@@ -82,6 +82,7 @@ def test_spread_does_not_see_the_steps() -> None:
     assert spread(stepped) == pytest.approx(spread(flat), rel=0.05)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.floats(min_value=1e-9, max_value=1e12), min_size=1, max_size=60),

@@ -74,6 +74,7 @@ def test_all_mistakes_at_once_in_the_order_of_the_file() -> None:
     assert lines[2].startswith("  x.toml:5: part[2]")
 
 
+@pytest.mark.slow
 def test_a_thousand_mistakes_are_cut() -> None:
     text = "\n".join(f"k{number} = 1" for number in range(3000))
     head, *lines = refusal(text).splitlines()

@@ -121,6 +121,7 @@ def test_what_is_said_after_a_run(kdyno: Kdyno, tmp_path: Path) -> None:
     assert json.loads(output.out)["schema"] == 1 and "run folder" in output.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verdicts", "status"),
     [
@@ -155,6 +156,7 @@ def test_what_is_slower_is_measured_once_more(
         assert alone.status == 2 and "put that run beside it" in alone.err
 
 
+@pytest.mark.slow
 def test_what_one_run_alone_calls_slower_is_no_failure_in_junit(
     kdyno: Kdyno, tmp_path: Path
 ) -> None:
@@ -222,6 +224,7 @@ def test_a_run_whose_options_are_none_is_not_resumed(kdyno: Kdyno, tmp_path: Pat
     assert output.err.startswith(f'kdyno: {run.path}/manifest.json: overrides: seed: "x" ')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["", "{"])
 def test_a_run_without_its_verdict_is_judged_again(
     kdyno: Kdyno, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str

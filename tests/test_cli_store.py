@@ -65,6 +65,7 @@ def test_push_says_what_became_of_each(kdyno: Kdyno, tmp_path: Path, store: str)
     assert (done.status, done.err) == (0, f"{where}: tables are those of this kdyno\n")
 
 
+@pytest.mark.slow
 def test_without_a_store(kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KDYNO_STORE", raising=False)
     small(tmp_path / "runs")
@@ -213,6 +214,7 @@ def test_a_site_of_the_store(kdyno: Kdyno, tmp_path: Path, theirs: Run, store: s
         pages.build_all(lambda *_: None)
 
 
+@pytest.mark.slow
 def test_a_report_of_the_store_that_cannot_be_drawn_is_told(
     tmp_path: Path, theirs: Run, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def turns(folder: Path, order: str, other: float) -> list[Run]:
     return [run for _, run in sorted(runs, key=lambda pair: pair[0])]
 
 
+@pytest.mark.slow
 def test_three_runs_have_a_verdict_where_they_took_turns(tmp_path: Path) -> None:
     verdict = compare(turns(tmp_path, "121212", 1100.0))
     (effect,) = verdict.effects
@@ -126,6 +127,7 @@ def test_three_runs_have_a_verdict_where_they_took_turns(tmp_path: Path) -> None
     assert effect.ci is None and effect.verdict == "inconclusive" and effect.reason is None
 
 
+@pytest.mark.slow
 def test_runs_that_agree_to_the_last_digit_have_a_reason(tmp_path: Path) -> None:
     runs = [
         run_of(tmp_path, kernel, float(kernel), at=2 * turn + int(kernel), spread=0)
@@ -136,6 +138,7 @@ def test_runs_that_agree_to_the_last_digit_have_a_reason(tmp_path: Path) -> None
     assert effect.verdict == "inconclusive" and "no spread to judge by" in (effect.reason or "")
 
 
+@pytest.mark.slow
 def test_the_spread_between_runs_decides_not_that_within(tmp_path: Path) -> None:
     # Within a run nothing moves; from run to run the same kernel differs by 10 %.
     speeds = {"1": [1000, 1100, 1050], "2": [1060, 1010, 1120]}
@@ -180,6 +183,7 @@ def test_a_little_less_memory_is_the_same_machine(tmp_path: Path) -> None:
     assert compare(one_each(tmp_path, host={"memory_bytes": 7.95e9})).effects
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["QEMU 10.0.3, qemu64, count", "QEMU 7.2.22, max, count"])
 def test_counts_of_another_qemu_or_cpu_model_are_not_compared(tmp_path: Path, other: str) -> None:
     here = "QEMU 7.2.22, qemu64, count"
@@ -206,6 +210,7 @@ def test_common_cases_are_compared_and_the_rest_named(tmp_path: Path) -> None:
         compare([first, third], common=True)
 
 
+@pytest.mark.slow
 def test_turns_against_whole_boots_are_flagged(tmp_path: Path) -> None:
     mixed = compare(one_each(tmp_path / "a", interleave="turns"))
     assert "by whole boots" in kinds(mixed)["settings"]
@@ -260,6 +265,7 @@ def test_on_the_command_line(tmp_path: Path, kdyno: Kdyno) -> None:
         assert done.status == 2 and not (tmp_path / file).exists(), file
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_blocks_where_there_are_none(tmp_path: Path) -> None:
     verdict = worded(compare(one_each(tmp_path, 1100)))
     for form in ("markdown", "html"):
@@ -272,6 +278,7 @@ def test_nothing_is_said_of_blocks_where_there_are_none(tmp_path: Path) -> None:
     assert answer(verdict).startswith("7.2 is undecided against 7.1 in pipe")
 
 
+@pytest.mark.slow
 def test_two_variants_of_one_run_are_judged_in_pairs(tmp_path: Path, kdyno: Kdyno) -> None:
     """Neither is the baseline; what the machine did in a block cancels, as in the run itself."""
     shape = Shape(cases=(case(0), case(1)), variants={"one": 1.03, "two": 1.01}, blocks=12)

@@ -120,6 +120,7 @@ def test_work_is_fixed_by_the_baseline_and_written_down(tmp_path: Path) -> None:
         assert operations == [5 * 14400, 5 * 170]
 
 
+@pytest.mark.slow
 def test_counts_that_agree_in_all_boots_are_exact_and_end_the_run(tmp_path: Path) -> None:
     _, verdict = run_of(counting(lengths(41)), tmp_path)
     assert verdict.boots == {"stock": 3, "mine": 3} and verdict.stopped == "precision reached"
@@ -278,6 +279,7 @@ def test_exact_counts_without_a_common_block_are_not_judged(tmp_path: Path, bloc
     assert progress.enough == effect.exact
 
 
+@pytest.mark.slow
 def test_a_further_boot_that_contradicts_a_case_widens_the_bound_of_one_boot(
     tmp_path: Path,
 ) -> None:
@@ -293,6 +295,7 @@ def test_a_further_boot_that_contradicts_a_case_widens_the_bound_of_one_boot(
     assert "contradicted 1 of 1 cases, so they may contradict up to 100 % of cases" in flag
 
 
+@pytest.mark.slow
 def test_one_boot_does_not_decide_what_differs_from_part_to_part(tmp_path: Path) -> None:
     """And what it has decided is not booted again: those boots are the other case's alone."""
     run, verdict = run_of(counting(lengths(41, unsteady=True), exact_boots=1), tmp_path)
@@ -337,6 +340,7 @@ def test_a_case_that_is_exact_for_one_variant_alone_is_booted_on(tmp_path: Path)
     assert cases == [["pipe", "fork"]] * 9 + [["pipe"]] * 3
 
 
+@pytest.mark.slow
 def test_a_count_that_another_boot_does_not_confirm_is_not_exact(tmp_path: Path) -> None:
     """All parts of a boot agree, and boots do not: with one boot that was not seen."""
 
@@ -362,6 +366,7 @@ def alike(tmp_path: Path, stock: list[float], mine: list[float], boots: int = 3)
     return worded(judged(record(tmp_path, samples, **dict(manifest) | {"cases": (case,)})))
 
 
+@pytest.mark.slow
 def test_work_of_few_parts_is_not_left_out(tmp_path: Path) -> None:
     """The usual part is the same in every boot; a list is filled again in three of nine."""
     usual, ticks = [20_000_000.0] * 7, [20_001_500.0] * 2
@@ -403,6 +408,7 @@ def crossed(
     return verdict, {(row.kind, row.factor): row for row in verdict.factors.effects}
 
 
+@pytest.mark.slow
 def test_rows_of_factors_are_exact_where_all_their_counts_are(tmp_path: Path) -> None:
     for more, word in ((1e-4, "equivalent"), (100.0, "slower")):
         verdict, rows = crossed(tmp_path / word, 3, lambda _, smp, more=more: 1e3 + smp * more)
@@ -414,6 +420,7 @@ def test_rows_of_factors_are_exact_where_all_their_counts_are(tmp_path: Path) ->
     assert rows["main", "smp"].verdict == "inconclusive"
 
 
+@pytest.mark.slow
 def test_rows_of_factors_leave_rare_work_out_no_more_than_effects(tmp_path: Path) -> None:
     """Of 400 parts 40 are twice as long with smp, and some more from boot to boot."""
     verdict, rows = crossed(tmp_path, 8, lambda block, smp: 1000.0, lambda b, smp: smp * (1e3 + b))
@@ -422,6 +429,7 @@ def test_rows_of_factors_leave_rare_work_out_no_more_than_effects(tmp_path: Path
     assert rows["main", "hz"].verdict == rows["interaction", "smp"].verdict == "equivalent"
 
 
+@pytest.mark.slow
 def test_a_count_with_an_interval_leaves_nothing_out_either(tmp_path: Path) -> None:
     """A switch goes one of two ways, the longer more often in one kernel than in the other."""
 

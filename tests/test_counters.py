@@ -127,6 +127,7 @@ def test_events_of_the_kernel_are_counted(program: Path, tmp_path: Path) -> None
     assert float(spawn["counted-task-clock"]) > float(syscall["counted-task-clock"]) > 10
 
 
+@pytest.mark.slow
 def test_a_counter_is_what_repetitions_report(program: Path, tmp_path: Path) -> None:
     transcript = counted(program, tmp_path, "spawn", "syscall", metric="page-faults")
     spawn, syscall = transcript.results

@@ -65,6 +65,7 @@ def quickly(verb: str) -> list[Any]:
     return [pytest.param(f"{line} --quick", marks=pytest.mark.slow) for line in lines]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [line for verb in VERBS for line in quickly(verb)])
 def test_example(
     line: str, runs: Path, kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

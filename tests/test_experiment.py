@@ -239,6 +239,7 @@ def test_lines_are_found_in_unusual_layouts() -> None:
     assert positions.line(("nowhere",)) is None
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200))
 @example("x = " + "9" * 5000)
@@ -251,6 +252,7 @@ def test_no_garbage_gives_anything_but_usage_error(text: str) -> None:
         parsed(text)
 
 
+@pytest.mark.slow
 def test_the_page_names_every_key_and_its_example_is_accepted(tmp_path: Path) -> None:
     for table, keys in TABLES.items():
         for key in keys:

@@ -42,6 +42,7 @@ def test_evidence_is_what_the_store_has(evidence: Evidence) -> None:
     assert [each.suite for each in evidence.cases] == ["unixbench"] * 6 + ["fio"] * 3
 
 
+@pytest.mark.slow
 def test_a_damaged_boot_is_told_and_left_out(tmp_path: Path) -> None:
     run = make(tmp_path, replace(DEMO, blocks=7, failed=()))
     boots = sorted((run.path / "boots").iterdir())
@@ -80,6 +81,7 @@ def test_parquet_has_every_score(evidence: Evidence) -> None:
     assert table.schema.metadata[b"baseline"] == b"stock"
 
 
+@pytest.mark.slow
 def test_parquet_without_pyarrow_says_what_to_do(
     evidence: Evidence, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,6 +154,7 @@ def test_six_blocks_are_enough_for_a_table() -> None:
         assert any(effect.ci is not None for effect in effects) == decided
 
 
+@pytest.mark.slow
 def test_table_and_effects_are_one_family() -> None:
     alone = factor_table(*planted(8))
     noise, (data, manifest) = np.random.default_rng(1), planted(8)

@@ -419,6 +419,7 @@ def has_ended(process: Path) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_nodes_that_measure_something_else(fleet: Fleet) -> None:
     with fleet.new() as writer:
         place = Place(writer.run.path)

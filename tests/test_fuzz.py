@@ -49,6 +49,7 @@ def test_what_was_found_is_mended(file: Path, place: Place) -> None:
     TARGETS[case["target"]][1](case, place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_case_is_data_and_the_same_for_the_same_seed(name: str, place: Place) -> None:
     first, again, other = (TARGETS[name][0](random.Random(seed), place) for seed in (1, 1, 2))
@@ -56,6 +57,7 @@ def test_a_case_is_data_and_the_same_for_the_same_seed(name: str, place: Place) 
     assert json.loads(json.dumps(first)) == first and first["target"] == name
 
 
+@pytest.mark.slow
 def test_the_seeds_have_every_kind_of_file(runs: dict[str, Path]) -> None:
     kinds = {
         name: {
@@ -120,6 +122,7 @@ def test_what_must_not_be_written_is_a_finding(name: str, text: str, message: st
         check_written(name, text.encode())
 
 
+@pytest.mark.slow
 def test_a_finding_is_made_small(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(words: Sequence[str]) -> tuple[int, str, str]:
         gone = not (place.folder / "runs" / "broken" / "verdict.json").exists()

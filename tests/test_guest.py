@@ -170,6 +170,7 @@ def worked_off(program: Path, tmp_path: Path, job: Job) -> Transcript:
     return reader.finish()
 
 
+@pytest.mark.slow
 def test_a_whole_job_survives_its_bad_cases(program: Path, tmp_path: Path) -> None:
     script = "ls -l /proc/self/fd; env; echo '$x' \"y z\"; sleep 0.002"
     cases = (
@@ -311,6 +312,7 @@ def test_supervise_fixes_addresses_where_it_may(program: Path, tmp_path: Path) -
     assert fixed == int((tmp_path / "as").read_text(), 16) | (0x40000 if may else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("sandbox")
 def test_supervise_needs_no_proc_where_it_is_alone(program: Path, tmp_path: Path) -> None:
     """As the first and as the second process of a sandbox; an orphan has left the group."""
@@ -375,6 +377,7 @@ def test_supervise_does_not_begin_for_one_who_is_gone(program: Path, tmp_path: P
     assert done.returncode == 1 and not (tmp_path / "begun").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("gcc")
 def test_of_a_long_command_the_load_is_that_of_all_looks(tmp_path: Path) -> None:
     """Where the picture of it is thinned, first after 102 seconds."""

@@ -176,6 +176,7 @@ def built_program(guest_build: Path, name: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["fft", *DRAWINGS, "squares", "controls"])
 def test_kdyno_s_own_programs(guest_build: Path, tmp_path: Path, line: str) -> None:
     name, *args = line.split()

@@ -61,6 +61,7 @@ def of_turns(share: Callable[[str], float]) -> Boots:
     return boots
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.8])
 def test_time_that_one_kernel_makes_its_guest_sleep_is_its_own(
     tmp_path: Path, share: float
@@ -73,6 +74,7 @@ def test_time_that_one_kernel_makes_its_guest_sleep_is_its_own(
     assert effect.throughput.ratio == pytest.approx(1 / (1 + share), rel=0.01)
 
 
+@pytest.mark.slow
 def test_time_that_both_wait_for_the_cpu_is_the_machines(tmp_path: Path) -> None:
     verdict = judged(tmp_path, of_turns(lambda _name: 0.2), interleave="turns")
     (effect,) = verdict.effects
@@ -106,6 +108,7 @@ def kinds(verdict: Verdict) -> set[str]:
     return {flag.kind for flag in verdict.flags}
 
 
+@pytest.mark.slow
 def test_a_case_that_fails_in_many_boots_of_one_kernel_has_no_verdict(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "9", of_boots(20, timeouts=range(0, 18, 2)), 2)
     assert [effect.verdict for effect in verdict.effects] == ["equivalent", "failed"]
@@ -172,6 +175,7 @@ def test_neither_is_a_group_of_such_cases_or_a_row_of_factors(tmp_path: Path) ->
     assert rows["b", "conditional"] == "inconclusive" and rows["a", "main"] != "slower"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [6, 7, 8, 10])
 def test_rare_turns_of_a_short_run_are_not_called_faster(blocks: int) -> None:
     rng = np.random.default_rng(0)

@@ -88,6 +88,7 @@ def host_job(program: Path, *cases: CaseJob, **more: object) -> HostJob:
     return HostJob(sandboxed=False, **given)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_job_is_worked_off_and_recorded(make: Make) -> None:
     begun: list[str] = []
     outcome = boot(host_job(make()), begun.append)
@@ -253,6 +254,7 @@ def experiment(text: str = HOST) -> Experiment:
     return loader.parse(text, "own.toml", Path.cwd(), vocabulary(load()))
 
 
+@pytest.mark.slow
 def test_an_experiment_on_the_host_needs_no_kernel() -> None:
     (variant,) = experiment().variants
     assert (variant.name, variant.source, experiment().baseline) == ("running", "", "running")
@@ -477,6 +479,7 @@ def test_children_of_children_and_nobody_else() -> None:
     assert below(10, {10: 1, 11: 10, 12: 11, 13: 1, 14: 13, 1: 0}) == {11, 12}
 
 
+@pytest.mark.slow
 def test_an_orphan_is_ones_own_and_anothers_guest_is_not() -> None:
     with subprocess.Popen(GUEST, stdin=subprocess.PIPE) as other:
         argv = [sys.executable, "-c", LOOK, Path(__file__).parent, *GUEST]

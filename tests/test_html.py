@@ -119,6 +119,7 @@ def test_every_chart_has_words(page: str) -> None:
         assert drawing["role"] == "img" and len(drawing["aria-label"] or "") > 40
 
 
+@pytest.mark.slow
 def test_nothing_leaves_the_page(page: str) -> None:
     # Names of XML languages are no addresses.
     rest = re.sub(r"http://www\.w3\.org/(2000/svg|1999/xlink)", "", page)
@@ -131,6 +132,7 @@ def test_nothing_leaves_the_page(page: str) -> None:
         assert "style" not in attributes and not any(key[:2] == "on" for key in attributes)
 
 
+@pytest.mark.slow
 def test_the_policy_names_the_style_and_the_script(page: str) -> None:
     policy = Page(page).all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
     assert policy is not None and policy.startswith("default-src 'none'")

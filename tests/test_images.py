@@ -103,6 +103,7 @@ def test_of_a_package_kernel_config_and_modules_are_kept_and_recorded(tmp_path: 
     assert own.digest == image.digest
 
 
+@pytest.mark.slow
 @pytest.mark.needs("rpmbuild", "rpm2cpio", "cpio")
 def test_an_rpm_has_its_kernel_beside_its_modules(tmp_path: Path) -> None:
     root = kernel_files(tmp_path / "root")
@@ -122,6 +123,7 @@ def test_an_rpm_has_its_kernel_beside_its_modules(tmp_path: Path) -> None:
     assert (image.modules / "kernel/drivers/virtio/virtio.ko").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("dpkg-deb")
 def test_other_content_is_another_image(tmp_path: Path) -> None:
     first = fetched(f"deb:{packed(kernel_files(tmp_path / 'a'))}", tmp_path / "cache")
@@ -182,6 +184,7 @@ def test_a_package_that_is_cut_short_is_a_failure(tmp_path: Path) -> None:
         fetched(f"deb:{file}", tmp_path / "cache")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("dpkg-deb")
 def test_a_meta_package_leads_to_the_kernel_and_what_is_gone_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

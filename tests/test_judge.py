@@ -100,6 +100,7 @@ def test_what_judge_shows(kdyno: Kdyno, run: Run, monkeypatch: pytest.MonkeyPatc
     held(Path(__file__).parent / "golden" / "judge.txt", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["running", "interrupted"])
 def test_an_interrupted_run_is_judged_by_what_there_is(
     kdyno: Kdyno, run: Run, state: State
@@ -165,6 +166,7 @@ def test_several_runs_and_one_of_them_damaged(kdyno: Kdyno, runs: Path, run: Run
     assert f"run {other.name}" in result.out and run.name not in result.out
 
 
+@pytest.mark.slow
 def test_a_signal_ends_all_of_several_runs(
     kdyno: Kdyno, runs: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +194,7 @@ def test_slower_is_ten_whichever_run_it_is_in(kdyno: Kdyno, runs: Path) -> None:
     assert kdyno("judge", *names, "--fail-on", "slower:case-0").status == 10
 
 
+@pytest.mark.slow
 def test_what_cannot_be_judged(kdyno: Kdyno, runs: Path, run: Run) -> None:
     with write_run(run.path):
         result = kdyno("judge", "last")
@@ -287,6 +290,7 @@ def test_a_groups_ratio_goes_before_two_scores_and_needs_none() -> None:
     assert Pair(only, manifest, case, "on+full").differences().size == 0
 
 
+@pytest.mark.slow
 def test_whether_a_box_differs_when_it_comes_from_its_firmware(runs: Path) -> None:
     run = make(runs, SMALL)
     boots = [boot for boot in run.boots() if isinstance(boot, BootRecord)]

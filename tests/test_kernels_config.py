@@ -68,6 +68,7 @@ def test_unmet_is_exactly_what_differs(options: dict[str, str], final: dict[str,
     assert {wish.option: got for wish, got in unmet(wanted, text)} == expected
 
 
+@pytest.mark.slow
 def test_the_final_configuration_is_kept_and_used_again(toy: Toy) -> None:
     text = settle(toy, variant("x", "CONFIG_NET=y", "CONFIG_SMP=y", "CONFIG_HZ=250"))
     assert {"CONFIG_SMP=y", "CONFIG_HZ=250", "CONFIG_64BIT=y"} <= set(text.splitlines())
@@ -97,6 +98,7 @@ def test_kconfigs_program_is_made_once_for_each_kconfig(
     assert goals[3:] == ["tinyconfig", "olddefconfig"]
 
 
+@pytest.mark.slow
 def test_kconfigs_program_of_a_month_ago_goes_whole(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,7 @@ def test_kconfigs_program_of_a_month_ago_goes_whole(
     assert "CONFIG_HZ=300" in settle(toy, variant("y", "CONFIG_HZ=300"))
 
 
+@pytest.mark.slow
 def test_options_that_are_lost_are_listed_with_origin_and_nearest(toy: Toy) -> None:
     request = Variant(
         "mine",
@@ -134,6 +137,7 @@ def test_options_that_are_lost_are_listed_with_origin_and_nearest(toy: Toy) -> N
     assert not list((toy.cache / "configs").glob("*")) and toy.leftovers() == []
 
 
+@pytest.mark.slow
 def test_an_option_that_a_patch_adds_is_known(toy: Toy) -> None:
     text = FILES["Kconfig"] + 'config TURBO\n\tbool "Turbo"\n\tdepends on NET\n'
     patch = toy.patch("turbo", {"Kconfig": text})

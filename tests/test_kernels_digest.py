@@ -105,6 +105,7 @@ def test_a_patch_that_takes_itself_back_is_no_change(toy: Toy) -> None:
     assert digest(toy, variant(patches=(edit, back))) == digest(toy, variant())
 
 
+@pytest.mark.slow
 def test_the_compilers_version_has_its_part(
     toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -208,6 +208,7 @@ def test_a_trunk_of_the_future_is_nothing_to_start_from(own: Toy) -> None:
     assert not own.build(variant("now", patches=(patch,))).build["from_trunk"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["include", "arch/x86/um", "arch/um/include/shared/skas"])
 def test_each_folder_of_headers_may_hide_another(toy: Toy, folder: str) -> None:
     patches = [

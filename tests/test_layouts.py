@@ -204,6 +204,7 @@ def test_groups_of_one_link_are_not_independent() -> None:
     assert np.mean(covered) < 0.8
 
 
+@pytest.mark.slow
 def test_the_variance_is_shared_out_as_it_was_made() -> None:
     rng = np.random.default_rng(3)
     results = [pair_of(values_of(rng, 8, 32, 0.01), 8).links for _ in range(300)]

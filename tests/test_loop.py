@@ -138,6 +138,7 @@ def counts_of(pair: Pair) -> tuple[list[int], list[int]]:
     return [len(logs) for _, logs in pair.rounds()], list(map(len, every))
 
 
+@pytest.mark.slow
 def test_rounds_in_which_a_guest_waited_for_the_cpu_are_left_out(tmp_path: Path) -> None:
     """Somebody else has the CPU in about every third turn, for as long as it takes or longer."""
     setup = usual(max_boots=4)
@@ -159,6 +160,7 @@ def test_where_the_guests_always_wait_every_round_counts(tmp_path: Path) -> None
     assert few == every and min(few) >= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("around_s", "marks_end", "stock", "mine"),
     [(0.0, True, 0.1, 0.08), (0.333, True, 0.1, 0.08), (0.333, False, 0.766, 0.766)],
@@ -262,6 +264,7 @@ def test_a_turn_of_nothing_in_no_time_is_no_answer(tmp_path: Path) -> None:
     assert set(scores["s", "pipe", "other"]) == {0, 1, 2}
 
 
+@pytest.mark.slow
 @ways
 def test_three_failures_in_a_row_give_a_variant_up(tmp_path: Path, way: str) -> None:
     faults = {"mine": {number: Fault("die") for number in (1, 2, 3)}}
@@ -280,6 +283,7 @@ def test_a_forged_turn_is_not_believed(tmp_path: Path) -> None:
     assert of(run, "mine")[0].samples[0].score == pytest.approx(204_000, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_guest_whose_clock_jumps_does_not_end_the_run(tmp_path: Path) -> None:
     drawn = random.Random(1)
     setup = bench(
@@ -476,6 +480,7 @@ def test_a_group_has_the_rounds_that_are_worth_their_time(turn_s: float, best: f
     assert seconds["s", "long"] == pytest.approx(best * turn_s)
 
 
+@pytest.mark.slow
 def test_a_turn_has_the_same_size_whoever_is_first(tmp_path: Path) -> None:
     """Of kernels that differ by a factor: a turn of one's size would be 4 or 12 ms long."""
     setup = bench(steady({"stock": 1.0, "mine": 3.0}), PAIR, max_boots=12)

@@ -187,6 +187,7 @@ def test_a_dry_run_examines_one_commit(
     assert kdyno("run", file, "--dry-run").status == 0 and examined == ["v7.3"]
 
 
+@pytest.mark.slow
 def test_a_commit_that_does_not_build(file: Path, kdyno: Kdyno, calls: list[str]) -> None:
     file.write_text(TEXT.replace("v7.2", "broken"))
     done = kdyno("run", file)

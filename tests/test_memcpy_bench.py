@@ -196,6 +196,7 @@ def test_replay_reproduces_the_weights() -> None:
     assert set(draws["dst"][draws["size"] == 64] % 64) == {5}
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 5000),
     st.integers(0, 60000),

@@ -56,15 +56,8 @@ def emulated(routine: Routine, folder: Path) -> checking.Checked:
     return checking.judge(process.returncode, process.stdout)
 
 
-@pytest.mark.parametrize(
-    "routine",
-    [
-        # By emulation it takes seconds; with the CPU's own instructions, a part of one.
-        pytest.param(each, marks=[pytest.mark.slow] if cpu.missing(each.requires) else [])
-        for each in ROUTINES
-    ],
-    ids=lambda routine: routine.path.stem,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("routine", ROUTINES, ids=lambda routine: routine.path.stem)
 def test_every_routine_is_right(routine: Routine, tmp_path: Path) -> None:
     if cpu.missing(routine.requires):
         checked = emulated(routine, tmp_path)
@@ -197,6 +190,7 @@ def test_the_checkers_word_is_not_taken_for_more_than_it_is(
     assert (checked.passed, checked.violations) == (violations == (), violations)
 
 
+@pytest.mark.slow
 @given(st.integers(-64, 255), st.text(max_size=200))
 def test_no_output_makes_a_pass_of_a_failure(status: int, output: str) -> None:
     checked = checking.judge(status, output)
@@ -264,6 +258,7 @@ def test_the_programs_own_failure(tmp_path: Path) -> None:
         time_all(program, tmp_path / "rack", 0, TASKS)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80))
 @settings(max_examples=200)
 def test_the_parser_takes_nothing_else(text: str) -> None:
@@ -326,6 +321,7 @@ def test_the_kernels_loop_comes_from_a_tree(tmp_path: Path) -> None:
     assert checking.kernels_own(tmp_path, tmp_path).symbol == "kernel_memcpy_orig"
 
 
+@pytest.mark.slow
 def test_who_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "missing", lambda _requires: ())
 

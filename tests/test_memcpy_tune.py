@@ -122,6 +122,7 @@ def test_a_shape_that_cannot_be_is_refused_with_the_reason(text: str, message: s
         parse_shape(text)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_no_text_is_taken_for_a_shape_by_chance(text: str) -> None:
     try:

@@ -98,6 +98,7 @@ def test_the_terminal_the_list_and_a_comparison_say_it(evidence: Evidence) -> No
     assert text.startswith(f"{evidence.run.name}: measured without")
 
 
+@pytest.mark.slow
 def test_a_profile_says_it_for_itself(run: Run) -> None:
     result = screen.text(tables.parts(stored_profiles(run), "stock"))
     assert f"note: {OUTSIDE}" in " ".join(result.split())

@@ -117,6 +117,7 @@ def test_any_bytes_are_read_or_refused(data: bytes, headed: bool) -> None:
     assert sum(parsed.counts) >= 0 and parsed.rate_hz > 0
 
 
+@pytest.mark.slow
 @pytest.mark.needs("gprof")
 def test_it_agrees_with_gprof(tmp_path: Path) -> None:
     source, program = tmp_path / "main.c", tmp_path / "main"

@@ -177,6 +177,7 @@ def page_of(run: Run) -> str:
     return page(replace(evidence_of(run), sections=labs.reports()), home="../index.html")
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_tables_differences_and_the_rest(run: Run) -> None:
     text = terminal.text(tables.parts(record.stored_profiles(run), "stock", 2))
     assert "stock: perf (cpu-clock), 6 boots, 1.000 s a boot seen of 5.000 s CPU" in text
@@ -188,6 +189,7 @@ def test_the_terminal_shows_tables_differences_and_the_rest(run: Run) -> None:
     assert "unexplained: 0.000 s" in text
 
 
+@pytest.mark.slow
 def test_the_verb_shows_what_a_run_has(kdyno: Kdyno, run: Run, tmp_path: Path) -> None:
     folded = tmp_path / "out.folded"
     result = kdyno("profile", run.path, "--show", "--folded", folded, "--json", "-")
@@ -217,6 +219,7 @@ def test_the_page_has_differences_functions_and_a_flame_graph(kdyno: Kdyno, run:
     assert result.status == 1 and "mine.json: damaged" in result.err
 
 
+@pytest.mark.slow
 def test_replace_asks_nothing_of_what_it_replaces(run: Run) -> None:
     (run.path / "profile" / "mine.json").write_text("{")
     request = profiling.Request("perf", 1, 1.0, False, True)

@@ -206,6 +206,7 @@ SHAPE = Shape(
 )
 
 
+@pytest.mark.slow
 def test_the_page_of_a_small_article_and_of_what_is_kept_of_its_run(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(SMALL)

@@ -27,6 +27,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return measured(tmp_path_factory.mktemp("runs"), shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "tasks", "cells"),
     [

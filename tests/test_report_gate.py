@@ -204,6 +204,7 @@ def test_the_history_of_a_branch_leaves_a_level(tmp_path: Path) -> None:
         in_history(file, "run-5", sure, ["slower"])
 
 
+@pytest.mark.slow
 def test_gates_that_end_in_the_same_instant_are_all_in_the_history(tmp_path: Path) -> None:
     file, runs = tmp_path / "gate.jsonl", [f"run-{number}" for number in range(40)]
     with ThreadPoolExecutor(8) as gates:

@@ -130,6 +130,7 @@ def test_export(kdyno: Kdyno, run: Recorded, form: str) -> None:
     run.held(form, kdyno("report", run.folder, "-f", form).out)
 
 
+@pytest.mark.slow
 def test_judged_again(kdyno: Kdyno, run: Recorded) -> None:
     """The rule gives, from the samples, the verdict.json that the run ended with, to six digits:
     linear algebra rounds differently on other processors, and a root is a little elsewhere."""

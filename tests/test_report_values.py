@@ -172,6 +172,7 @@ def test_counts_more_or_less_are_those_of_the_effect() -> None:
     assert "+10.000" in text(verdict(row), 160)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["terminal", "html", "markdown", "csv", "junit", "json"])
 def test_a_real_difference_that_is_too_small_keeps_its_word(place: str) -> None:
     """``slower``, with its mark: nowhere equivalent, nowhere a failure. The value is the baseline's
@@ -194,6 +195,7 @@ def test_a_real_difference_that_is_too_small_keeps_its_word(place: str) -> None:
     assert "<failure" not in content
 
 
+@pytest.mark.slow
 def test_a_run_that_ships_without_images_has_no_builds(tmp_path: Path) -> None:
     run = make(tmp_path, replace(DEMO, blocks=6))
     assert builds_section(evidence_of(run)) is not None

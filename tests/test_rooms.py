@@ -202,6 +202,7 @@ def test_exit_statuses_are_those_of_the_design() -> None:
     assert {gate.SLOWER, gate.INCONCLUSIVE} == {10, 11}
 
 
+@pytest.mark.slow
 def test_help_starts_without_anything_heavy() -> None:
     code = (
         "import sys, json, atexit\n"
@@ -239,6 +240,7 @@ def test_a_run_imports_few_modules_before_its_first_boot(tmp_path: Path) -> None
     assert rooms.isdisjoint({"labs", "fleet"}) and "kdyno.store.database" not in modules
 
 
+@pytest.mark.slow
 def test_a_verdict_has_one_thread() -> None:
     """Those of a linear algebra library spin; with one CPU it has none in any case."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS")}

@@ -95,6 +95,7 @@ def test_a_run_that_is_judged_while_it_is_read_is_not_pushed(
         shared.push(run)
 
 
+@pytest.mark.slow
 def test_what_is_new_of_a_run_replaces_the_old(tmp_path: Path, run: Run, shared: Shared) -> None:
     early = tmp_path / "early" / run.name
     shutil.copytree(run.path, early)
@@ -133,6 +134,7 @@ def test_names_of_runs(tmp_path: Path, run: Run, shared: Shared) -> None:
     assert shared.fetch(shared.find("my-run"), tmp_path / "cache").name == "my-run"
 
 
+@pytest.mark.slow
 def test_several_push_at_once(run: Run, shared: Shared) -> None:
     shared.prepare()
     ready = Barrier(4)
@@ -148,6 +150,7 @@ def test_several_push_at_once(run: Run, shared: Shared) -> None:
     assert counts(shared) == ONE
 
 
+@pytest.mark.slow
 def test_an_error_in_the_middle_leaves_nothing(run: Run, shared: Shared) -> None:
     shared.prepare()
     copy = copy_of(run)
@@ -214,6 +217,7 @@ def test_which_runs(tmp_path: Path, shared: Shared, monkeypatch: pytest.MonkeyPa
     assert limits == [1000, 5, 100_000]
 
 
+@pytest.mark.slow
 def test_a_run_on_several_machines_is_found_by_each(tmp_path: Path, shared: Shared) -> None:
     hosts = {
         f"{model} {node}": {**MACHINE, "cpu_model": model}
@@ -232,6 +236,7 @@ def test_a_run_on_several_machines_is_found_by_each(tmp_path: Path, shared: Shar
         assert [run.name for run, _ in entries(tmp_path / "runs", Wanted(cpu=cpu))] == names
 
 
+@pytest.mark.slow
 def test_rows_are_what_the_folders_say(tmp_path: Path, shared: Shared) -> None:
     runs = [small(tmp_path / "runs", day, effect=effect) for day, effect in ((0, 1.02), (3, 0.9))]
     for run in runs:
@@ -251,6 +256,7 @@ def test_rows_are_what_the_folders_say(tmp_path: Path, shared: Shared) -> None:
     assert row.scores == [boot.samples[0].score for boot in boots]
 
 
+@pytest.mark.slow
 def test_a_damaged_run_is_kept_as_it_is(tmp_path: Path, run: Run, shared: Shared) -> None:
     (run.path / "boots" / "0003-mine" / "host.json").write_bytes(b"{")
     (run.path / "elsewhere").symlink_to("/etc/passwd")
@@ -312,6 +318,7 @@ def test_sqlite_holds_anything_in_any_column(
             own.fetch(fact, tmp_path / "cache")
 
 
+@pytest.mark.slow
 def test_many_boots_in_parts(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     (run.path / "zero").touch()  # alone in the last part
     whole = pack(run.path)

@@ -77,6 +77,7 @@ def row_of(site: Path, name: str) -> str:
     return row
 
 
+@pytest.mark.slow
 def test_pages_of_a_few_runs(runs: Path, tmp_path: Path) -> None:
     first, second = small(runs, 0), small(runs, 1, 1.1, experiment="other")
     built = build_site(runs, tmp_path / "site")
@@ -170,6 +171,7 @@ def test_only_what_changed_is_made_again(runs: Path, tmp_path: Path) -> None:
     checked(site)
 
 
+@pytest.mark.slow
 def test_a_run_whose_writer_is_gone_is_looked_at_again(runs: Path, tmp_path: Path) -> None:
     manifest = small(runs).manifest().model_copy(update={"state": "running"})
     with create_run(runs, "", manifest) as writer:
@@ -235,6 +237,7 @@ def site_data_of(text: str) -> Any:
     return json.loads(re.findall(r'id="site-data">(.*?)</script>', text)[0])
 
 
+@pytest.mark.slow
 def test_other_machines_and_other_work_are_series_of_their_own(runs: Path) -> None:
     expected = [
         summarize(each)[0]
@@ -244,6 +247,7 @@ def test_other_machines_and_other_work_are_series_of_their_own(runs: Path) -> No
     assert counts == [1] * 6
 
 
+@pytest.mark.slow
 def test_effects_against_another_baseline_are_a_series_of_their_own(runs: Path) -> None:
     every = (small(runs), small(runs, 1), small(runs, 2, baseline="mine"))
     series = series_of([summarize(run)[0] for run in every])
@@ -281,6 +285,7 @@ def test_hostile_names_and_contents_stay_text(runs: Path, tmp_path: Path) -> Non
     assert len({page_name(name) for name in names}) == 6
 
 
+@pytest.mark.slow
 def test_missing_cells_and_figures_that_are_none(runs: Path, tmp_path: Path) -> None:
     run = small(runs)
     data = json.loads((run.path / "verdict.json").read_text())
@@ -300,6 +305,7 @@ def test_missing_cells_and_figures_that_are_none(runs: Path, tmp_path: Path) -> 
     assert "NaN" not in text and "Infinity" not in text
 
 
+@pytest.mark.slow
 def test_a_damaged_site_is_built_again(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,6 +343,7 @@ def test_folders_that_cannot_be_a_site(runs: Path, tmp_path: Path) -> None:
     assert [path.name for path in letter.parent.iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_drawn_takes_no_other_away(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,6 +366,7 @@ def test_a_report_that_cannot_be_drawn_takes_no_other_away(
 __all__ = ["ask", "server", "site"]
 
 
+@pytest.mark.slow
 def test_pages_are_served_as_they_are(ask: Asked, site: Path) -> None:
     for path in site.rglob("*.html"):
         status, headers, body = ask(f"/{path.relative_to(site)}")
@@ -378,6 +386,7 @@ def test_loopback() -> None:
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.1.1.1", "evil.example", "")))
 
 
+@pytest.mark.slow
 def test_what_changes_gets_a_new_edition(server: SiteServer, ask: Asked, site: Path) -> None:
     runs, stop, message = site.parent / "runs", threading.Event(), []
     built = iter([0, 1, 2, 2, 3])
@@ -401,6 +410,7 @@ def test_what_changes_gets_a_new_edition(server: SiteServer, ask: Asked, site: P
     assert len(re.findall(rb'href="runs/', ask("/")[2])) == 2
 
 
+@pytest.mark.slow
 def test_live_pages_ask_and_others_do_not(site: Path, tmp_path: Path) -> None:
     text = (site / "index.html").read_text()
     assert "connect-src 'self'" in text and 'fetch("/edition"' in text

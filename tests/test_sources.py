@@ -149,6 +149,7 @@ def test_commits_with_the_same_files_keep_their_own_names(tree: Path, cache: Pat
         assert all(f"commit {ref[:12]}" in each.description for ref, each in trees.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ref", ["main", "v7.3.4", "COMMIT", "main^{tree}~0", "v7.3", "HEAD"])
 def test_git_url(tree: Path, cache: Path, ref: str) -> None:
     head = make_repository(tree)
@@ -177,6 +178,7 @@ def test_git_url_moves_only_when_asked(tree: Path, cache: Path) -> None:
     assert second.digest != first.digest and got(source, cache) == second
 
 
+@pytest.mark.slow
 def test_path_leaves_build_products_out(tree: Path, cache: Path) -> None:
     clean = got(f"path:{tree}", cache).digest
     products = ("lib/sort.o", "vmlinux", ".config", "include/generated/a.h", "lib/.sort.o.cmd")
@@ -187,6 +189,7 @@ def test_path_leaves_build_products_out(tree: Path, cache: Path) -> None:
     assert {"lib/new.c", "include/linux/config.h"} < names and "scripts/fixdep" not in names
 
 
+@pytest.mark.slow
 def test_path_of_a_checkout_is_what_git_could_track(tree: Path, cache: Path) -> None:
     make_repository(tree)
     (tree / ".gitignore").write_text("*.o\n")
@@ -559,6 +562,7 @@ def test_a_machine_without_a_debian_mirror_is_told_what_else_there_is() -> None:
         debian.groups(entries, "bookworm")
 
 
+@pytest.mark.slow
 @pytest.mark.needs("dpkg-deb")
 def test_a_package_is_fetched_once(
     tmp_path: Path, tree: Path, cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -119,6 +119,7 @@ def test_blocks_without_a_sum_and_counts_are_left_alone() -> None:
     assert judge_sums(claims, before, [np.empty(0)] * 2)[0] == [(each, None) for each in before]
 
 
+@pytest.mark.slow
 def test_quantiles_are_judged_in_the_family_of_the_tails() -> None:
     claims = [Claim(scatter(0.0, 0.002, 1), "higher")]
     tails = [Claim(scatter(0.3, 0.05, 2), "lower"), Claim(scatter(0.0, 0.05, 3), "lower")]
@@ -129,6 +130,7 @@ def test_quantiles_are_judged_in_the_family_of_the_tails() -> None:
     assert alone.ci is not None and among.ci is not None and among.ci[0] < alone.ci[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [12, 16, 20])
 @pytest.mark.parametrize("alpha", [0.05, 0.01, 0.0001])
 def test_a_tail_is_seen_at_every_level_and_its_p_value_is_the_least(

@@ -61,6 +61,7 @@ def test_the_four_words_of_a_run() -> None:
     assert [each.predicted_blocks is None for each in judged] == [True, True, True, False]
 
 
+@pytest.mark.slow
 def test_at_the_edges() -> None:
     (tiny,) = judge([one(1.004)])
     assert (tiny.word, tiny.equivalent_too) == ("faster", True)
@@ -77,6 +78,7 @@ def test_at_the_edges() -> None:
     assert all(each.ci is not None for each in judged) and judged[-1].word == "slower"
 
 
+@pytest.mark.slow
 def test_steps_give_the_last_effects_more_room() -> None:
     run = [one(1.05), one(1.0), one(1.03, seed=2)]
     single, among = judge([run[1]])[0], judge(run)[1]

@@ -81,6 +81,7 @@ def fill(shared: Shared) -> Rows:
     return filled
 
 
+@pytest.mark.slow
 def test_from_an_empty_database(shared: Shared) -> None:
     scripts = ScriptDirectory(str(tables.MIGRATIONS))
     assert scripts.get_heads() == [HEAD]

@@ -260,6 +260,7 @@ def test_render_refuses(change: dict[str, Any] | tuple[str, str], word: str) -> 
         render(Job((case,), (change,) if isinstance(change, tuple) else ()), NONCE)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=20), max_size=5))
 def test_render_never_lets_an_argument_become_a_line(args: list[str]) -> None:
     with suppress(UsageError):

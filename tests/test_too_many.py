@@ -54,6 +54,7 @@ def run(tmp_path: Path) -> Run:
     return small(tmp_path / "runs", cases=cases(NUMBER), blocks=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("-f", "markdown"), ("-f", "html")], ids=str)
 def test_people_see_the_first_and_are_told_so(
     kdyno: Kdyno, run: Run, words: tuple[str, ...]
@@ -80,6 +81,7 @@ def test_what_changed_is_of_all(few: None, monkeypatch: pytest.MonkeyPatch) -> N
     assert "Nothing" not in content and "| unixbench/last | mine | −50.0 % |" in content
 
 
+@pytest.mark.slow
 def test_a_page_draws_and_carries_no_more_than_it_shows(run: Run) -> None:
     evidence = evidence_of(run)
     for home in ("", "../index.html"):
@@ -130,6 +132,7 @@ def test_figures_that_compare_nothing(kdyno: Kdyno, tmp_path: Path) -> None:
         assert LAST not in output.out
 
 
+@pytest.mark.slow
 def test_a_site_shows_the_first_series_and_those_that_changed(run: Run, tmp_path: Path) -> None:
     runs = run.path.parent
     for day in range(1, 3):

@@ -110,6 +110,7 @@ def test_programs_of_a_word_size_that_nothing_has_are_refused(tmp_path: Path) ->
                 check_cases(experiment, SUITES, tmp_path, Recipes({}, {}))
 
 
+@pytest.mark.slow
 def test_it_is_made_once_of_the_release_alone(requested: Path, tmp_path: Path) -> None:
     cases, cache = [SUITES["xbench"].case("disk.random.read_4k")], tmp_path / "cache"
 

@@ -74,6 +74,7 @@ def records(tree: Path) -> Records:
     return surveys.records_of(tree, None)
 
 
+@pytest.mark.slow
 def test_gccs_loops_with_function_place_width_and_reason(records: Records) -> None:
     (record,) = records.objects
     assert (record.object, record.damage) == ("lib/loops.o", "")
@@ -89,6 +90,7 @@ def test_gccs_loops_with_function_place_width_and_reason(records: Records) -> No
     assert "other" in by_name["call"].words
 
 
+@pytest.mark.slow
 def test_an_object_with_loops_of_headers_only_has_the_others_root(tmp_path: Path) -> None:
     tree = compiled(tmp_path, "-mavx2")
     source = tmp_path / "src" / "lib" / "user.c"
@@ -110,6 +112,7 @@ def test_a_foreign_tree_is_left_as_it_is(
     assert (side.flags, side.records) == ("obj", records)
 
 
+@pytest.mark.slow
 def test_a_builds_records_stay_in_its_tree(tmp_path: Path) -> None:
     tree = compiled(tmp_path, "-mavx2")
     source = str(tmp_path / "src")
@@ -277,6 +280,7 @@ def test_a_survey_of_two_sets_of_flags(survey: Survey) -> None:
     assert avx2.image and avx2.seconds is not None
 
 
+@pytest.mark.slow
 def test_what_was_surveyed_is_not_built_again(toy: Toy, survey: Survey) -> None:
     recipes = surveys.check(variant(), SETS, toy.tree)
     steps: list[object] = []
@@ -302,6 +306,7 @@ def test_an_image_without_a_record_gets_one_and_stays_the_same(toy: Toy) -> None
     assert surveys.read(again.folder / surveys.FILE).loops
 
 
+@pytest.mark.slow
 def test_the_next_build_keeps_what_it_did_not_compile(toy: Toy, survey: Survey) -> None:
     # Where the tests are run side by side, those above may have built in another process.
     assert survey.sides
@@ -326,6 +331,7 @@ BOOTS = tuple(ProfiledBoot(number, 9.0, FUNCTIONS) for number in range(2))
 TIMES = Profile("stock", "gprof", "ticks", "", {}, BOOTS)
 
 
+@pytest.mark.slow
 def test_missed_loops_are_ranked_by_the_seconds_of_their_functions(survey: Survey) -> None:
     result = join(survey.sides[1].loops, TIMES)
     assert result.total_s == 5.0

@@ -366,6 +366,7 @@ def test_only_what_an_interrupted_visit_began_is_no_new_run(
     assert begun == {"taken": [], "gone on with": [(run.path,)], "new": [()]}[outcome]
 
 
+@pytest.mark.slow
 def test_a_first_visit_takes_no_run_of_an_earlier_watch(fresh: World) -> None:
     """Its state is there before it measures."""
     base = fresh.git("rev-parse", "HEAD")
@@ -631,6 +632,7 @@ def test_what_is_acknowledged_is_so_in_every_watch_of_the_branch(tmp_path: Path)
     assert loaded == ["fixed", "acknowledged", "acknowledged"]
 
 
+@pytest.mark.slow
 def test_who_waited_for_another_visit_goes_on_from_what_that_one_left(
     fresh: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,6 +147,7 @@ def started(code: str, place: Path) -> tuple[subprocess.Popen[str], str]:
     return process, process.stdout.readline().strip()
 
 
+@pytest.mark.slow
 def test_the_next_one_sweeps_what_the_killed_one_left(tmp_path: Path) -> None:
     living, kept = started(HOLDER, tmp_path)
     killed, left = started(HOLDER, tmp_path)

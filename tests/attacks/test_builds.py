@@ -293,6 +293,7 @@ def foreign(toy: Toy, **fields: object) -> set[str]:
     return {part.split(" ")[0] for part in request.foreign}
 
 
+@pytest.mark.slow
 def test_what_counts_as_foreign(toy: Toy, tmp_path: Path) -> None:
     assert foreign(toy) == {"source"}
     toy.tree = replace(toy.tree, origin="")

@@ -250,6 +250,7 @@ def test_a_replaced_commit_is_not_taken_for_the_one_that_it_replaces(hostile: Ho
     assert (tree.path / "lib/sort.c").read_text() == SORT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["git:", "git:file://"])
 def test_an_object_that_lies_about_its_content_is_refused(hostile: Hostile, kind: str) -> None:
     # Other text under an honest hash would be found in the cache by everybody who asks for that.
@@ -275,6 +276,7 @@ def test_an_index_cannot_lead_out_of_its_folder(hostile: Hostile) -> None:
         hostile.got(f"path:{hostile.tree}")
 
 
+@pytest.mark.slow
 def test_an_index_cannot_lead_through_a_link(hostile: Hostile) -> None:
     (hostile.folder / "elsewhere").mkdir()
     (hostile.folder / "elsewhere" / "secret").write_text("secret")
@@ -319,6 +321,7 @@ def test_odd_words_of_a_repository_are_no_traceback(hostile: Hostile) -> None:
     assert "lib/more.c" in hostile.got(f"git:{hostile.tree}").manifest()
 
 
+@pytest.mark.slow
 def test_this_users_own_ignores_still_count(
     hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +335,7 @@ def test_this_users_own_ignores_still_count(
     assert "lib/note.c" in names and "lib/note.mine" not in names
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sandbox.drops_root(), reason="only root becomes another user inside")
 def test_what_only_root_may_read_is_refused_with_the_way_out(hostile: Hostile) -> None:
     subprocess.run(["chmod", "-R", "go-rwx", str(hostile.tree)], check=True)

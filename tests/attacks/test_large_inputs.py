@@ -157,6 +157,7 @@ def case_with(pattern: str) -> Case:
     return replace(case, figure=pattern, also=(("more", pattern),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["(a+)+b", "((?:a|aa)+)$", "(?:a*)*(b)"])
 def test_an_expression_without_an_end_is_ended(
     pattern: str, monkeypatch: pytest.MonkeyPatch

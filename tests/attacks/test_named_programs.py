@@ -205,6 +205,7 @@ def test_what_reads_a_strangers_object_reads_it_inside(
         pass  # the stand-in lies where the sandbox shows nothing
 
 
+@pytest.mark.slow
 def test_patch_is_run_inside_and_takes_one_form_only(
     tmp_path: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +286,7 @@ def test_routines_that_include_each_other_are_a_mistake(tmp_path: Path, length: 
         flatten(including(tmp_path, '#include "0.h"'))
 
 
+@pytest.mark.slow
 def test_includes_that_multiply_have_a_size(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"{number}.h").write_text(f'#include "{number + 1}.h"\n' * 1000)

@@ -57,6 +57,7 @@ def run(argv: list[str], **more: object) -> str:
     return str(done.stdout + done.stderr)
 
 
+@pytest.mark.slow
 @every_view
 @both
 def test_the_mounts_stay_as_they_are_and_nothing_is_written(arm: Arm, view: View) -> None:

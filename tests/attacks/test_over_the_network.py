@@ -70,6 +70,7 @@ def test_a_linked_folder_of_pages_is_not_followed(ask: Asked, site: Path, tmp_pa
     assert ask(f"/runs/{page.name}")[0] == 404
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "request_",
     [

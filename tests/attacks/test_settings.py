@@ -136,6 +136,7 @@ def test_an_experiment_sets_options_only(tmp_path: Path, line: str) -> None:
         read_experiment(text, "x.toml", tmp_path, vocabulary(load()))
 
 
+@pytest.mark.slow
 def test_flags_are_one_word_of_makes(tmp_path: Path) -> None:
     toy = Toy(tmp_path)
     flags = "-DX=1 KCONFIG_CONFIG=/x MAKEFILES=/x"

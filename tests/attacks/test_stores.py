@@ -200,6 +200,7 @@ def server_of_planted(tmp_path: Path) -> SiteServer:
     return SiteServer(tmp_path / "site", "127.0.0.1", 0)
 
 
+@pytest.mark.slow
 def test_a_served_folder_shows_nothing_that_lies_elsewhere(
     server_of_planted: SiteServer, tmp_path: Path
 ) -> None:
