@@ -24,6 +24,8 @@ from kdyno.store.database.query import Wanted
 from kdyno.store.database.shared import Shared
 from kdyno.store.run import FIRST_VERDICT, Run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -42,7 +44,6 @@ def theirs(tmp_path: Path, store: str) -> Run:
     return run
 
 
-@pytest.mark.slow
 def test_push_says_what_became_of_each(kdyno: Kdyno, tmp_path: Path, store: str) -> None:
     first, second = (small(tmp_path / "runs", day) for day in range(2))
     where = f"the store {store}"
@@ -65,7 +66,6 @@ def test_push_says_what_became_of_each(kdyno: Kdyno, tmp_path: Path, store: str)
     assert (done.status, done.err) == (0, f"{where}: tables are those of this kdyno\n")
 
 
-@pytest.mark.slow
 def test_without_a_store(kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KDYNO_STORE", raising=False)
     small(tmp_path / "runs")
@@ -92,7 +92,6 @@ def test_without_a_store(kdyno: Kdyno, tmp_path: Path, monkeypatch: pytest.Monke
             assert "sesame" not in done.err + done.out
 
 
-@pytest.mark.slow
 def test_a_run_is_pushed_when_it_is_measured(
     kdyno: Kdyno, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +116,6 @@ def test_a_run_is_pushed_when_it_is_measured(
         assert f"measured, but not pushed: `kdyno push {run.name}{where}` tries again" in done.err
 
 
-@pytest.mark.slow
 def test_a_gate_finds_what_a_run_of_the_store_confirms_there(
     kdyno: Kdyno, tmp_path: Path, store: str
 ) -> None:
@@ -133,7 +131,6 @@ def test_a_gate_finds_what_a_run_of_the_store_confirms_there(
         assert kdyno(verb, second.name, "--fail-on", "slower").status == 10
 
 
-@pytest.mark.slow
 def test_list_shows_both_places(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> None:
     mine, both = small(tmp_path / "runs", 0, version="7.4.0"), small(tmp_path / "runs", 5)
     assert kdyno("push", both.name).status == 0
@@ -154,7 +151,6 @@ def test_list_shows_both_places(kdyno: Kdyno, tmp_path: Path, theirs: Run) -> No
     assert listed("--runs", str(tmp_path / "runs")) == [(mine.name, ""), (both.name, "")]
 
 
-@pytest.mark.slow
 def test_report_compare_and_judge_read_a_run_of_others(
     kdyno: Kdyno, tmp_path: Path, theirs: Run, store: str
 ) -> None:
@@ -187,7 +183,6 @@ def test_report_compare_and_judge_read_a_run_of_others(
     assert done.status == 2 and done.err.count("no such run in") == 1
 
 
-@pytest.mark.slow
 def test_a_site_of_the_store(kdyno: Kdyno, tmp_path: Path, theirs: Run, store: str) -> None:
     site = tmp_path / "site"
     done = kdyno("report", "--all", "-o", site, "--json", "-")
@@ -214,7 +209,6 @@ def test_a_site_of_the_store(kdyno: Kdyno, tmp_path: Path, theirs: Run, store: s
         pages.build_all(lambda *_: None)
 
 
-@pytest.mark.slow
 def test_a_report_of_the_store_that_cannot_be_drawn_is_told(
     tmp_path: Path, theirs: Run, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +222,6 @@ def test_a_report_of_the_store_that_cannot_be_drawn_is_told(
         pages.build_all(lambda *_: None)
 
 
-@pytest.mark.slow
 def test_a_server_makes_a_report_when_it_is_asked_for(
     tmp_path: Path, theirs: Run, store: str
 ) -> None:

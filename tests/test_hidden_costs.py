@@ -22,6 +22,7 @@ from kdyno.store.manifest import Criteria, MachineInfo, VariantInfo
 from kdyno.store.run import Run
 from kdyno.store.verdict import Effect, Verdict
 
+pytestmark = pytest.mark.slow
 GATE = ("slower", "inconclusive")
 Boots = list[tuple[int, str, list[Sample] | str]]
 
@@ -61,7 +62,6 @@ def of_turns(share: Callable[[str], float]) -> Boots:
     return boots
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.8])
 def test_time_that_one_kernel_makes_its_guest_sleep_is_its_own(
     tmp_path: Path, share: float
@@ -74,7 +74,6 @@ def test_time_that_one_kernel_makes_its_guest_sleep_is_its_own(
     assert effect.throughput.ratio == pytest.approx(1 / (1 + share), rel=0.01)
 
 
-@pytest.mark.slow
 def test_time_that_both_wait_for_the_cpu_is_the_machines(tmp_path: Path) -> None:
     verdict = judged(tmp_path, of_turns(lambda _name: 0.2), interleave="turns")
     (effect,) = verdict.effects
@@ -108,7 +107,6 @@ def kinds(verdict: Verdict) -> set[str]:
     return {flag.kind for flag in verdict.flags}
 
 
-@pytest.mark.slow
 def test_a_case_that_fails_in_many_boots_of_one_kernel_has_no_verdict(tmp_path: Path) -> None:
     verdict = judged(tmp_path / "9", of_boots(20, timeouts=range(0, 18, 2)), 2)
     assert [effect.verdict for effect in verdict.effects] == ["equivalent", "failed"]
@@ -120,7 +118,6 @@ def test_a_case_that_fails_in_many_boots_of_one_kernel_has_no_verdict(tmp_path: 
     assert "failed-cases" in kinds(verdict)
 
 
-@pytest.mark.slow
 def test_a_kernel_that_panics_in_many_boots_has_no_verdict(tmp_path: Path) -> None:
     panics = [block for block in range(60) if block % 5 in (0, 1, 3)]
     verdict = judged(tmp_path, of_boots(60, panics=panics, speed=1.005), 2)
@@ -129,7 +126,6 @@ def test_a_kernel_that_panics_in_many_boots_has_no_verdict(tmp_path: Path) -> No
     assert gate.exit_status(verdict, GATE) == gate.FAILED
 
 
-@pytest.mark.slow
 def test_boots_far_from_the_others_are_not_equivalent(tmp_path: Path) -> None:
     verdict = judged(tmp_path, of_boots(60, slow=(3, 14, 22, 31, 47, 55)), 2)
     first, second = verdict.effects
@@ -141,7 +137,6 @@ def test_boots_far_from_the_others_are_not_equivalent(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow
 def test_neither_is_a_group_of_such_cases_or_a_row_of_factors(tmp_path: Path) -> None:
     rng, members = np.random.default_rng(1), ("thread.computation", "thread.lock_contention")
     levels = {
@@ -175,7 +170,6 @@ def test_neither_is_a_group_of_such_cases_or_a_row_of_factors(tmp_path: Path) ->
     assert rows["b", "conditional"] == "inconclusive" and rows["a", "main"] != "slower"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [6, 7, 8, 10])
 def test_rare_turns_of_a_short_run_are_not_called_faster(blocks: int) -> None:
     rng = np.random.default_rng(0)
@@ -222,7 +216,6 @@ def compared(
     return effect
 
 
-@pytest.mark.slow
 def test_runs_in_one_boot_of_the_host_count_once(tmp_path: Path) -> None:
     words = {compared(tmp_path / f"{seed}", "aaabbba", seed).verdict for seed in range(10)}
     assert words == {"inconclusive"}

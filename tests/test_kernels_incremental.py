@@ -24,7 +24,7 @@ from kdyno.kernels.recipe import Recipe
 from kdyno.kernels.sources import tree as trees
 
 # Builds at one path need the sandbox.
-pytestmark = pytest.mark.needs("sandbox", "gcc")
+pytestmark = [pytest.mark.slow, pytest.mark.needs("sandbox", "gcc")]
 ADDED = {
     "lib/extra.c": "#include <toy.h>\nint toy_extra(void) { return TOY_SIZE; }\n",
     "lib/Makefile": FILES["lib/Makefile"] + "obj-y += extra.o\n",
@@ -60,7 +60,6 @@ def requests(toy: Toy) -> dict[str, Variant]:
     }
 
 
-@pytest.mark.slow
 def test_a_first_build_compiles_everything_and_the_same_variant_again_nothing(
     own: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,7 +78,6 @@ def test_a_first_build_compiles_everything_and_the_same_variant_again_nothing(
     assert own.steps == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "objects"),
     [
@@ -108,7 +106,6 @@ def test_a_change_compiles_again_what_depends_on_it(
     assert ("hz 1000" in says(image)) == (change == variant("fast", "CONFIG_HZ=1000"))
 
 
-@pytest.mark.slow
 def test_what_a_trunk_had_changed_is_compiled_back(own: Toy) -> None:
     both = {"lib/sort.c": FILES["lib/sort.c"].replace("1", "2", 1), MAIN: FILES[MAIN] + "\n"}
     changed = own.build(variant("changed", patches=(own.patch("both", both),)))
@@ -118,7 +115,6 @@ def test_what_a_trunk_had_changed_is_compiled_back(own: Toy) -> None:
     assert ", sort 1," in says(stock)
 
 
-@pytest.mark.slow
 def test_every_way_from_trunk_to_variant_ends_in_the_bytes_of_a_whole_build(toy: Toy) -> None:
     variants = requests(toy)
     whole = {
@@ -138,7 +134,6 @@ def test_every_way_from_trunk_to_variant_ends_in_the_bytes_of_a_whole_build(toy:
             assert image.build["from_trunk"] == (name != start), f"{start} -> {name}"
 
 
-@pytest.mark.slow
 def test_a_newer_source_starts_from_the_older_ones_objects(own: Toy, tmp_path: Path) -> None:
     own.build(variant())
     changed = {"lib/sort.c": "int toy_sort(void) { return 4; }\n", "lib/new.h": "\n"}
@@ -153,7 +148,6 @@ def test_a_newer_source_starts_from_the_older_ones_objects(own: Toy, tmp_path: P
     assert own.compiled == {"lib/string.o"}
 
 
-@pytest.mark.slow
 def test_an_object_whose_source_is_gone_is_none_to_start_from(own: Toy, tmp_path: Path) -> None:
     own.build(variant())
     patch = own.patch("removed", {"lib/sort.c": None})
@@ -166,7 +160,6 @@ def test_an_object_whose_source_is_gone_is_none_to_start_from(own: Toy, tmp_path
         own.build(variant())
 
 
-@pytest.mark.slow
 def test_a_header_that_hides_another_is_read(tmp_path: Path) -> None:
     # Make's records name the header that was read, and that one is as it was.
     place = FILES["lib/string.c"].replace("__FILE__", "PLACE")
@@ -177,7 +170,6 @@ def test_a_header_that_hides_another_is_read(tmp_path: Path) -> None:
     assert says(toy.build(variant("near", patches=(patch,)))).endswith("place near")
 
 
-@pytest.mark.slow
 @pytest.mark.needs("ccache")
 def test_a_file_that_an_object_only_embeds_is_that_of_the_variant(tmp_path: Path) -> None:
     # ccache does not see it, nor does make.
@@ -192,14 +184,12 @@ def test_a_file_that_an_object_only_embeds_is_that_of_the_variant(tmp_path: Path
         assert b"of the patch\n" in image.kernel.read_bytes()
 
 
-@pytest.mark.slow
 def test_an_image_is_told_by_the_commit_that_was_asked_for(own: Toy) -> None:
     own.build(variant())
     own.tree = replace(own.tree, description="commit 2 of the same files")
     assert own.build(variant()).build["source"] == "commit 2 of the same files"
 
 
-@pytest.mark.slow
 def test_a_trunk_of_the_future_is_nothing_to_start_from(own: Toy) -> None:
     """A clock was set back: what is changed now looks older than its objects."""
     image = own.build(variant())
@@ -208,7 +198,6 @@ def test_a_trunk_of_the_future_is_nothing_to_start_from(own: Toy) -> None:
     assert not own.build(variant("now", patches=(patch,))).build["from_trunk"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["include", "arch/x86/um", "arch/um/include/shared/skas"])
 def test_each_folder_of_headers_may_hide_another(toy: Toy, folder: str) -> None:
     patches = [
@@ -224,7 +213,6 @@ def test_each_folder_of_headers_may_hide_another(toy: Toy, folder: str) -> None:
     assert one == other != two
 
 
-@pytest.mark.slow
 def test_a_source_of_fewer_files_starts_from_the_objects_of_one_of_many(
     own: Toy, tmp_path: Path
 ) -> None:
@@ -236,7 +224,6 @@ def test_a_source_of_fewer_files_starts_from_the_objects_of_one_of_many(
     assert own.build(variant("o1", cflags="-O1")).build["from_trunk"]
 
 
-@pytest.mark.slow
 def test_the_trunk_that_leaves_least_to_do_is_taken(own: Toy) -> None:
     edit = own.edit("far", "include/toy.h", "10", "30")
     for one in (variant(), variant("o2", cflags="-O2"), variant("far", patches=(edit,))):
@@ -252,7 +239,6 @@ def test_the_trunk_that_leaves_least_to_do_is_taken(own: Toy) -> None:
     assert not other.same_flags and other.objects is not None
 
 
-@pytest.mark.slow
 def test_an_option_that_no_object_reads_costs_nothing_to_change(own: Toy) -> None:
     many = ("CONFIG_PREEMPT=y", "CONFIG_SORT=y")
     for one in (variant("hz", "CONFIG_HZ=300"), variant("many", *many)):
@@ -272,7 +258,6 @@ def test_an_option_that_no_object_reads_costs_nothing_to_change(own: Toy) -> Non
     assert trunks.choose(own.cache, same, final, same_objects=True).objects is not None
 
 
-@pytest.mark.slow
 def test_a_damaged_trunk_or_image_is_made_again(own: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     image = own.build(variant())
     record = own.cache / "trunks" / image.digest / "trunk.json"
@@ -290,7 +275,6 @@ def test_a_damaged_trunk_or_image_is_made_again(own: Toy, monkeypatch: pytest.Mo
     assert own.leftovers() == []
 
 
-@pytest.mark.slow
 def test_two_nodes_whose_locks_do_not_hold_make_one_whole_image(
     own: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,7 +306,6 @@ def test_two_nodes_whose_locks_do_not_hold_make_one_whole_image(
     assert own.leftovers() == []
 
 
-@pytest.mark.slow
 def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:
     first = own.build(variant())
     trunk = own.cache / "trunks" / first.digest
@@ -338,7 +321,6 @@ def test_trunks_of_the_last_hour_stay_and_older_ones_go(own: Toy) -> None:
     assert len(names) == trunks.KEEP + 1
 
 
-@pytest.mark.slow
 def test_trunks_that_another_build_drops_meanwhile_are_nothing_to_start_from(
     own: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,7 +331,6 @@ def test_trunks_that_another_build_drops_meanwhile_are_nothing_to_start_from(
     assert listed and not own.build(variant("o2", cflags="-O2")).build["from_trunk"]
 
 
-@pytest.mark.slow
 def test_the_pristine_tree_is_as_it_was_after_all_of_this(toy: Toy) -> None:
     toy.build(variant("last", patches=(toy.patch("last", {**ADDED, "lib/unused.c": None}),)))
     root = toy.tree.path
