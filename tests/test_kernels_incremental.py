@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import shutil
 import threading
@@ -256,6 +257,27 @@ def test_an_option_that_no_object_reads_costs_nothing_to_change(own: Toy) -> Non
     same = own.recipe(variant("hz", "CONFIG_HZ=300"))
     final = own.build(variant("hz", "CONFIG_HZ=300")).config.read_text()
     assert trunks.choose(own.cache, same, final, same_objects=True).objects is not None
+
+
+def test_how_many_objects_a_build_will_compile(tmp_path: Path) -> None:
+    toy = Toy(tmp_path, {"scripts/Makefile.debug": "debug-flags-$(CONFIG_DEBUG_INFO) := -g\n"})
+
+    def stale(*settings: str, **fields: object) -> list[float]:
+        recipes = (toy.recipe(variant("stock", *each.split(), **fields)) for each in settings)
+        finals = (
+            f"CONFIG_64BIT=y\nCONFIG_SORT=y\n{each}\n".replace(" ", "\n") for each in settings
+        )
+        return list(trunks.stale_objects(toy.cache, zip(recipes, finals, strict=True)))
+
+    hz, other_hz, debug = "CONFIG_HZ=300", "CONFIG_HZ=250", "CONFIG_HZ=300 CONFIG_DEBUG_INFO=y"
+    # Before anything was built, an option is taken for one that a few objects read.
+    assert stale(hz, hz, other_hz) == [math.inf, 0, 40]
+    toy.configure(toy.recipe(variant("stock", hz)))
+    toy.build(variant("stock", hz), from_scratch=True)
+    assert stale(hz, other_hz) == [0, 1]
+    # No object reads by which flags all are compiled.
+    assert stale(debug, debug, hz) == [math.inf, 0, 0]
+    assert stale(hz, cflags="-O3") == [math.inf]
 
 
 def test_a_damaged_trunk_or_image_is_made_again(own: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,10 @@ import shutil
 import tarfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,6 +36,7 @@ KEEP = 6
 """Trunks of each architecture."""
 # Above this many differing files a build from scratch is the simpler and as quick way.
 MOST_FILES = 300
+_OPTION = re.compile(rb"\bCONFIG_\w+")
 _READ_OPTION = re.compile(rb"include/config/(\w+)")
 _SOURCE_FILE = re.compile(BUILD_SOURCE.encode() + rb"/([^\s\\:;,()'\"]+)")
 _IN_USE_S = 3600
@@ -227,6 +228,8 @@ class Start:
     restored: frozenset[str] = frozenset()
     """Files that the trunk had changed and this variant does not: to be shown as in the tree."""
     same_flags: bool = False
+    stale: float = math.inf
+    """About how many objects are compiled; infinite: all."""
 
 
 @dataclass(frozen=True)
@@ -276,9 +279,41 @@ def choose(
     """The trunk that leaves least to compile; Start() when there is none to use. final: the .config
     that the recipe leads to, where it is known: one option may be read by one object or by all.
     same_objects: only one without objects that this kernel lacks, which make leaves there."""
-    target = _trunk_of(recipe, final or "")
+    best = _nearest(_trunks(cache), _trunk_of(recipe, final or ""), same_objects)
+    if best.objects is not None:
+        with suppress(FileNotFoundError):  # another build has dropped it since
+            os.utime(best.objects.parent)
+            return best
+    return Start()
+
+
+def stale_objects(cache: Path, builds: Iterable[tuple[Recipe, str | None]]) -> Iterator[float]:
+    """About how many objects each of these compiles, one after the other, as ``Start.stale``.
+    builds: recipes with their final .config, where it is known."""
+    trunks = list(_trunks(cache))
+    for recipe, final in builds:
+        target = _trunk_of(recipe, final or "")
+        yield _nearest(trunks, target).stale
+        alike = (trunk.readers for _, trunk in trunks if trunk.arch == target.arch)
+        later = replace(target, readers=next(filter(None, alike), {}))
+        trunks.append((cache / "trunks" / recipe.digest, later))
+
+
+@lru_cache(maxsize=64)
+def _flag_options(tree: Path) -> frozenset[str]:
+    """Options that Kbuild's own Makefiles ask about: by most of them all objects get other flags,
+    which no object's record says."""
+    manifest = read_manifest(tree)
+    names = (name for name in manifest if re.fullmatch(r"Makefile|scripts/Makefile\.\w+", name))
+    texts = (leavings.read(tree, name) for name in names if not manifest[name].endswith(" link"))
+    return frozenset(os.fsdecode(name) for text in texts for name in _OPTION.findall(text))
+
+
+def _nearest(
+    trunks: Iterable[tuple[Path, _Trunk]], target: _Trunk, same_objects: bool = False
+) -> Start:
     best, least = Start(), math.inf
-    for folder, trunk in _trunks(cache):
+    for folder, trunk in trunks:
         alike = (trunk.arch, trunk.compiler) == (target.arch, target.compiler)
         usable = alike and trunk.foreign <= target.foreign
         if not usable or (files := _different_files(folder, trunk, target)) is None:
@@ -287,20 +322,19 @@ def choose(
         if same_objects and not same:
             continue
         same_flags = trunk.cflags == target.cflags
-        if target.final and trunk.final:
-            options = {line.partition("=")[0] for line in trunk.final ^ target.final}
+        differing = trunk.final ^ target.final if trunk.final and target.final else ()
+        options = {line.partition("=")[0] for line in differing}
+        whole = not (same_flags and options.isdisjoint(_flag_options(target.tree)))
+        if target.final and trunk.readers:
             objects = sum(trunk.readers.get(option, 0) for option in options)
         else:
             objects = 20 * len(trunk.config ^ target.config)
-        cost = len(files) + objects + 10_000 * (not same_flags)
+        cost = len(files) + objects + 10_000 * whole
         if cost < least:
             restored = files - target.changed.keys()
-            best, least = Start(folder / "obj", files, restored, same_flags), cost
-    if best.objects is not None:
-        with suppress(FileNotFoundError):  # another build has dropped it since
-            os.utime(best.objects.parent)
-            return best
-    return Start()
+            stale = math.inf if whole else len(files) + objects
+            best, least = Start(folder / "obj", files, restored, same_flags, stale), cost
+    return best
 
 
 def compiled_sources(cache: Path, recipe: Recipe) -> frozenset[str] | None:

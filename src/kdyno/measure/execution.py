@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,8 +23,8 @@ from kdyno import __version__, deferred, sandbox
 from kdyno.errors import ToolError, UsageError, interruption
 from kdyno.experiment.loader import Overrides
 from kdyno.experiment.model import NATIVE_COPIES, Experiment, Variant
-from kdyno.kernels.build import LEAST_FREE_BYTES, BuildProgress
-from kdyno.kernels.image import find
+from kdyno.kernels.build import LEAST_FREE_BYTES, BuildProgress, final_config
+from kdyno.kernels.image import find, stale_objects
 from kdyno.kernels.source import fetch, parse as parse_source
 from kdyno.kernels.sources.tree import KERNEL_TREE_BYTES
 from kdyno.machines import facts
@@ -391,6 +391,8 @@ ASK_ABOVE = 64
 """Variants beyond which a run is asked about first."""
 BUILD_S = 240.0
 """A whole kernel on two cores; one that shares most of its objects is quicker."""
+OBJECTS = 900
+"""Of one."""
 BOOT_S = 0.3
 """Start and power-off of a guest."""
 CASE_SHARE = 1.4
@@ -486,35 +488,59 @@ class Cost:
     """Sources that would come over the network."""
 
 
+_Build = tuple[float, int, bool]
+"""(seconds, objects compiled, whether from a trunk)"""
+
+
+def _build_s(builds: Sequence[_Build], objects: float = math.inf) -> float:
+    """Of a build that compiles so many objects, by those of before; infinite: all."""
+    whole = [(seconds, count) for seconds, count, from_trunk in builds if not from_trunk]
+    whole = whole or [(BUILD_S, OBJECTS)]
+    whole_s = statistics.median(seconds for seconds, _ in whole)
+    all_objects = statistics.median(count for _, count in whole)
+    links = [seconds for seconds, count, _ in builds if count < all_objects / 20]
+    link_s = statistics.median(links or [whole_s / 20])
+    return min(whole_s, link_s + whole_s * objects / max(all_objects, 1))
+
+
 def cost(experiment: Experiment, recipes: Recipes, cache: Path) -> Cost:
-    """Of ``experiment``, overrides applied, with what the cache holds now. A build takes as long,
-    and as much, as those of this cache for the same architectures did, in the median."""
+    """Of ``experiment``, overrides applied, with what the cache holds now. A build takes what those
+    of this cache for the same architecture did, by how many objects it compiles."""
     folder = next(path for path in (cache, *cache.parents) if path.exists())
     free_bytes = shutil.disk_usage(folder).free
     if not KINDS[experiment.machine.kind].builds:
         return Cost(0, 0, 0.0, 0, 0, free_bytes, recipes.absent)
     wanted = {recipe.digest: recipe for recipe in recipes.of.values()}
-    missing = sum(find(cache, recipe) is None for recipe in wanted.values())
+    missing = [recipe for recipe in wanted.values() if find(cache, recipe) is None]
     unseen = kernels_of(experiment) - len(wanted) if recipes.absent else 0
     archs = {recipe.arch.name for recipe in wanted.values()}
-    builds = list[tuple[float, int]]()
+    builds = {arch: list[_Build]() for arch in archs}
+    sizes = list[int]()
     for record in (cache / "images").glob("*/build.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):
             data = values_in(record)
-            if data["inputs"]["arch"] in archs or not archs:
+            if (arch := data["inputs"]["arch"]) in archs or not archs:
                 size_bytes = sum(file.stat().st_size for file in record.parent.iterdir())
-                builds.append((float(data["seconds"]), size_bytes))
-    seconds, sizes = map(statistics.median, zip(*builds or [(BUILD_S, IMAGE_BYTES)], strict=True))
-    building = missing + unseen
-    disk_bytes = building * sizes + (LEAST_FREE_BYTES if building else 0)
+                build = float(data["seconds"]), int(data["objects"]), bool(data["from_trunk"])
+                builds.setdefault(arch, []).append(build)
+                sizes.append(size_bytes)
+    stale = stale_objects(cache, ((each, final_config(cache, each)) for each in missing))
+    build_s = sum(
+        _build_s(builds[recipe.arch.name], objects)
+        for recipe, objects in zip(missing, stale, strict=True)
+    )
+    build_s += unseen * _build_s([each for of_arch in builds.values() for each in of_arch])
+    building = len(missing) + unseen
+    disk_bytes = building * statistics.median(sizes or [IMAGE_BYTES])
+    disk_bytes += LEAST_FREE_BYTES if building else 0
     images = {variant.image for variant in experiment.variants}
     for name in recipes.absent:
         disk_bytes += INSTALLED_BYTES if name in images else KERNEL_TREE_BYTES + FETCH_BYTES
     return Cost(
         kernels=len(wanted) + unseen,
-        cached=len(wanted) - missing,
-        build_s=building * seconds,
-        builds=len(builds),
+        cached=len(wanted) - len(missing),
+        build_s=build_s,
+        builds=len(sizes),
         disk_bytes=int(disk_bytes),
         free_bytes=free_bytes,
         fetch=recipes.absent,
