@@ -260,7 +260,7 @@ def test_an_option_that_no_object_reads_costs_nothing_to_change(own: Toy) -> Non
 
 
 def test_how_many_objects_a_build_will_compile(tmp_path: Path) -> None:
-    toy = Toy(tmp_path, {"scripts/Makefile.debug": "debug-flags-$(CONFIG_DEBUG_INFO) := -g\n"})
+    toy = Toy(tmp_path, {"scripts/Makefile.debug": "debug-flags-$(CONFIG_PREEMPT) := -g\n"})
 
     def stale(*settings: str, **fields: object) -> list[float]:
         recipes = (toy.recipe(variant("stock", *each.split(), **fields)) for each in settings)
@@ -269,15 +269,21 @@ def test_how_many_objects_a_build_will_compile(tmp_path: Path) -> None:
         )
         return list(trunks.stale_objects(toy.cache, zip(recipes, finals, strict=True)))
 
-    hz, other_hz, debug = "CONFIG_HZ=300", "CONFIG_HZ=250", "CONFIG_HZ=300 CONFIG_DEBUG_INFO=y"
+    hz, other_hz, flags = "CONFIG_HZ=300", "CONFIG_HZ=250", "CONFIG_HZ=300 CONFIG_PREEMPT=y"
     # Before anything was built, an option is taken for one that a few objects read.
     assert stale(hz, hz, other_hz) == [math.inf, 0, 40]
     toy.configure(toy.recipe(variant("stock", hz)))
     toy.build(variant("stock", hz), from_scratch=True)
     assert stale(hz, other_hz) == [0, 1]
     # No object reads by which flags all are compiled.
-    assert stale(debug, debug, hz) == [math.inf, 0, 0]
+    assert stale(flags, flags, hz) == [math.inf, 0, 0]
     assert stale(hz, cflags="-O3") == [math.inf]
+    # Then how many there will be is known while it builds; of an option alone, nobody knows.
+    for settings, known in ((other_hz, False), (flags, True)):
+        recipe = toy.recipe(variant("stock", *settings.split()))
+        toy.configure(recipe)
+        assert toy.build_recipe(recipe).build["from_trunk"]
+        assert known == any(step.total for step in toy.steps if step.phase == "compile")
 
 
 def test_a_damaged_trunk_or_image_is_made_again(own: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

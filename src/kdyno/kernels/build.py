@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import shlex
@@ -384,7 +385,7 @@ def _run(job: _Build) -> Image:
     if job.start.objects is not None:
         _copy(job.start.objects, job.obj)
     _configure(job)
-    if job.full:  # else nobody knows what make will find out of date
+    if math.isinf(job.start.stale):  # else nobody knows what make will find out of date
         per_option = job.recipe.arch.objects_per_option
         with suppress(OSError, ValueError):
             per_option = float(job.ratio_file.read_text())
