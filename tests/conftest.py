@@ -41,14 +41,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)  # of what -m leaves
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with kernels and those without, each spread over the whole: kernels wait for each other
-    to be measured, and the others are what a CPU does meanwhile."""
-    with_kernels, others = dict[Path, None](), dict[Path, None]()
+    """Files by what they wait for, each kind spread over the whole: those under User Mode Linux for
+    each other to be measured, those in QEMU for a CPU, and the others are what one does meanwhile.
+    """
+    kinds = {"others": dict[Path, None](), "measured": {}, "emulated": {}}
     for item in items:
-        has_kernel = any(item.get_closest_marker(name) for name in ("box", "qemu", "uml"))
-        (with_kernels if has_kernel else others)[item.path] = None
-    kinds = (with_kernels, [path for path in others if path not in with_kernels])
-    places = {path: (at / len(kind), path) for kind in kinds for at, path in enumerate(kind)}
+        marks = {mark.name for mark in item.iter_markers()}
+        kind = "emulated" if marks & {"box", "qemu"} else "measured" if "uml" in marks else "others"
+        kinds[kind][item.path] = None
+    # A file with tests of several kinds is of the last.
+    places = {
+        path: (at / len(kind), path) for kind in kinds.values() for at, path in enumerate(kind)
+    }
     items.sort(key=lambda item: places[item.path])
 
 
