@@ -110,11 +110,14 @@ dpkg-deb -x "$4" newer
 newer=$(cd newer/lib/modules && ls)
 pack newer "$newer" "$3/newer.deb"
 """
+# Before there is a kernel, whose package packs an initramfs of some thousand modules by default.
+_EARLY_HOOK = f"""install -d "$1/etc/initramfs-tools/conf.d"
+printf '{_INITRAMFS}' >"$1/etc/initramfs-tools/conf.d/kdyno"
+"""
 _HOOK = f"""set -eu
 root="$1"
 install -d "$root/root/.ssh" "$root/usr/share/initramfs-tools/modules.d"
 cat "$KDYNO_BED/key.pub" >"$root/root/.ssh/authorized_keys"
-printf '{_INITRAMFS}' >"$root/etc/initramfs-tools/conf.d/kdyno"
 printf '{_MODULES}' >"$root/usr/share/initramfs-tools/modules.d/kdyno"
 (cd "$root/usr/share/initramfs-tools" && rm -f {_WITHOUT})
 # Programs that look in vain for what else is to be mounted or started: a seventh of a boot.
@@ -148,7 +151,7 @@ class Disk:
 def disk(cache: Path) -> Disk:
     """From the cache, or made now, which takes two minutes and the machine's own apt mirror."""
     name = hashlib.sha256(
-        "\\0".join((PACKAGES, NEWER, *_EXCLUDED, _HOOK, _PACK)).encode()
+        "\\0".join((PACKAGES, NEWER, *_EXCLUDED, _EARLY_HOOK, _HOOK, _PACK)).encode()
     ).hexdigest()[:16]
     folder = cache / "box-bed" / name
     with whole.locked(folder.parent / ".lock"):
@@ -169,7 +172,8 @@ def _make(folder: Path) -> None:
         _do(
             *("mmdebstrap", "--mode=unshare", "--variant=minbase", f"--include={PACKAGES}"),
             *(f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDED),
-            *("--aptopt=APT::Install-Recommends false", f"--customize-hook={work}/hook"),
+            *("--aptopt=APT::Install-Recommends false", f"--essential-hook={_EARLY_HOOK}"),
+            f"--customize-hook={work}/hook",
             *("bookworm", str(tar)),
             KDYNO_BED=str(work),
         )
