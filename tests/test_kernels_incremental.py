@@ -279,11 +279,11 @@ def test_how_many_objects_a_build_will_compile(tmp_path: Path) -> None:
     assert stale(flags, flags, hz) == [math.inf, 0, 0]
     assert stale(hz, cflags="-O3") == [math.inf]
     # Then how many there will be is known while it builds; of an option alone, nobody knows.
-    for settings, known in ((other_hz, False), (flags, True)):
+    for settings, counted in ((other_hz, False), (flags, True)):
         recipe = toy.recipe(variant("stock", *settings.split()))
         toy.configure(recipe)
         assert toy.build_recipe(recipe).build["from_trunk"]
-        assert known == any(step.total for step in toy.steps if step.phase == "compile")
+        assert counted == any(step.total for step in toy.steps if step.phase == "compile")
 
 
 def test_a_damaged_trunk_or_image_is_made_again(own: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,7 +162,6 @@ def bound_names(tree: ast.Module) -> Iterator[str]:
                 yield other or name
 
 
-@pytest.mark.slow
 def test_a_name_is_a_noun_of_the_field() -> None:
     names = {
         f"{path.relative_to(ROOT)}: {name}"
