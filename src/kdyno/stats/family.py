@@ -76,8 +76,11 @@ def _drawn(blocks: int, most: int, kind: type[np.integer[Any]]) -> Iterator[NDAr
 
 def middle(values: Floats) -> Floats:
     """Median along the last axis of what is not NaN; NaN where all are."""
-    count = np.isfinite(values).sum(axis=-1, keepdims=True)
-    ordered = np.sort(values, axis=-1)
+    finite, ordered = np.isfinite(values), np.sort(values, axis=-1)
+    if values.size and finite.all():  # the usual case, a third as long
+        last = values.shape[-1] - 1
+        return np.asarray((ordered[..., last // 2] + ordered[..., (last + 1) // 2]) / 2)
+    count = finite.sum(axis=-1, keepdims=True)
     places = np.maximum(np.concatenate([(count - 1) // 2, count // 2], axis=-1), 0)
     if not values.shape[-1]:
         return np.full(values.shape[:-1], np.nan)
@@ -103,20 +106,23 @@ class Family:
         most = PATTERNS
         while most * level < 1 and most < FINE:
             most *= 2
+        self._usable = np.where(self.g > 0, differences, np.nan)
         self.signs = patterns(differences.shape[-1], most)
         self.estimate = self._estimate()
         self._centred = self._flipped(self._unit(self.estimate)[0])
 
     def _away(self, centre: Floats) -> Floats:
         """Distances from ``centre`` in standard deviations (robust), NaN where there are none."""
-        away = np.where(self.g > 0, self.g * (self.x - centre[..., None]), np.nan)
+        away = self.g * (self._usable - centre[..., None])
         scale = _MAD_TO_SD * middle(np.abs(away))[..., None]
         # Where half of all blocks are the very same, the others are as far as can be.
         return np.asarray(away / np.maximum(scale, _TINY))
 
     def _unit(self, centre: Floats) -> tuple[Floats, Floats]:
         """(scores of length 1, their sum) with ``centre`` for true."""
-        scores = self.g * np.nan_to_num(np.clip(self._away(centre), -CLIP, CLIP))
+        clipped = np.minimum(np.maximum(self._away(centre), -CLIP), CLIP)
+        clipped[np.isnan(clipped)] = 0.0
+        scores = self.g * clipped
         length = np.sqrt((scores * scores).sum(axis=-1, keepdims=True))
         unit = scores / np.maximum(length, _TINY)
         return unit, unit.sum(axis=-1)
@@ -130,9 +136,11 @@ class Family:
         centre = middle(self.x)
         values = np.nan_to_num(self.x)
         for _ in range(30):
-            beyond = np.nan_to_num(np.abs(self._away(centre)))
-            weight = self.g**2 / np.maximum(1.0, beyond / CLIP)
+            weight = self.g**2 / np.fmax(1.0, np.abs(self._away(centre)) / CLIP)  # fmax: no NaN
+            before = centre
             centre = (weight * values).sum(axis=-1) / np.maximum(weight.sum(axis=-1), _TINY)
+            if (centre == before).all():
+                break
         return centre
 
     def raw(self, alpha: float) -> tuple[Floats, Floats]:
@@ -271,12 +279,8 @@ class Family:
 
 def _others(chance: NDArray[np.float32]) -> NDArray[np.float32]:
     """The largest along the last axis but one, but for oneself."""
-    if chance.shape[-2] < 2:
-        return np.full_like(chance, -np.inf)
-    first = chance.argmax(axis=-2)[..., None, :]
-    largest = np.take_along_axis(chance, first, axis=-2)
-    rest = chance.copy()
-    np.put_along_axis(rest, first, -np.inf, axis=-2)
-    second = rest.max(axis=-2, keepdims=True)
-    own = np.arange(chance.shape[-2])[:, None] == first
-    return np.asarray(np.where(own, second, largest))
+    largest = chance.max(axis=-2, keepdims=True, initial=-np.inf)
+    first = chance == largest
+    second = np.where(first, -np.inf, chance).max(axis=-2, keepdims=True, initial=-np.inf)
+    second = np.where(first.sum(axis=-2, keepdims=True) > 1, largest, second)
+    return np.asarray(np.where(first, second, largest))
