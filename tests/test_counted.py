@@ -254,7 +254,7 @@ def test_one_boot_decides_what_most_of_its_parts_agree_in_and_says_so(tmp_path: 
     assert pipe.exact and pipe.blocks == 1 and pipe.verdict == "slower"
     assert (pipe.value or 0) - (pipe.baseline_value or 0) == pytest.approx(41, abs=1e-3)
     (flag,) = texts_of(verdict, "few-boots")
-    assert flag.startswith("one boot of either kernel decided 2 exact effects, in 2 cases: most")
+    assert flag.startswith("one boot of either kernel decided the exact effects of 2 of 2 cases: ")
     # 1 - 0.05 ** (1 / 13), of the cases that docs/counting.md has.
     assert flag.endswith("contradicted 0 of 13 cases, so they may contradict up to 21 % of cases "
                          "(95 % confidence)")  # fmt: skip
@@ -291,7 +291,7 @@ def test_a_further_boot_that_contradicts_a_case_widens_the_bound_of_one_boot(
 
     _, verdict = run_of(counting(by_boot, exact_boots=1, max_boots=8), tmp_path)
     (flag,) = texts_of(verdict, "few-boots")
-    assert flag.startswith("one boot of either kernel decided 1 exact effects, in 1 cases: ")
+    assert flag.startswith("one boot of either kernel decided the exact effects of 1 of 2 cases: ")
     assert "contradicted 1 of 1 cases, so they may contradict up to 100 % of cases" in flag
 
 
