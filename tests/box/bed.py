@@ -149,7 +149,7 @@ class Disk:
 
 
 def disk(cache: Path) -> Disk:
-    """From the cache, or made now, which takes two minutes and the machine's own apt mirror."""
+    """From the cache, or made now, which takes a minute and the machine's own apt mirror."""
     name = hashlib.sha256(
         "\\0".join((PACKAGES, NEWER, *_EXCLUDED, _EARLY_HOOK, _HOOK, _PACK)).encode()
     ).hexdigest()[:16]

@@ -324,7 +324,7 @@ def _nearest(
         same_flags = trunk.cflags == target.cflags
         differing = trunk.final ^ target.final if trunk.final and target.final else ()
         options = {line.partition("=")[0] for line in differing}
-        whole = not (same_flags and options.isdisjoint(_flag_options(target.tree)))
+        whole = not same_flags or any(each in _flag_options(target.tree) for each in options)
         if target.final and trunk.readers:
             objects = sum(trunk.readers.get(option, 0) for option in options)
         else:
