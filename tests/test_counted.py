@@ -254,7 +254,9 @@ def test_one_boot_decides_what_most_of_its_parts_agree_in_and_says_so(tmp_path: 
     assert pipe.exact and pipe.blocks == 1 and pipe.verdict == "slower"
     assert (pipe.value or 0) - (pipe.baseline_value or 0) == pytest.approx(41, abs=1e-3)
     (flag,) = texts_of(verdict, "few-boots")
-    assert flag.startswith("one boot of either kernel decided the exact effects of 2 of 2 cases: ")
+    assert flag.startswith(
+        "one boot of either kernel decided the exact effects of 2 of 2 cases: most"
+    )
     # 1 - 0.05 ** (1 / 13), of the cases that docs/counting.md has.
     assert flag.endswith("contradicted 0 of 13 cases, so they may contradict up to 21 % of cases "
                          "(95 % confidence)")  # fmt: skip

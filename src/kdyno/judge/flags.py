@@ -355,7 +355,8 @@ def few_boots(rows: Sequence[Judged]) -> list[Flag]:
     from scipy.special import betaincinv
 
     boots = "one boot" if min(row.judgement.effect.n for row in few) == 1 else "two boots"
-    cases, of = (len({row.pair.key[:2] for row in each}) for each in (few, rows))
+    decided = {row.pair.key[:2] for row in few}
+    cases = {row.pair.key[:2] for row in rows}
     boots_of: dict[Key, list[float]] = {}
     for row in rows:
         for key in row.pair.keys:
@@ -367,10 +368,10 @@ def few_boots(rows: Sequence[Judged]) -> list[Flag]:
     count = len(tried) if wrong else max(len(tried), CONFIRMED_CASES)
     most = float(betaincinv(wrong + 1, count - wrong, 0.95)) if wrong < count else 1.0
     text = (
-        f"{boots} of either kernel decided the exact effects of {cases} of {of} cases: most parts "
-        "of the case agree to the last digit, and no boot with other memory and random numbers has "
-        f"confirmed them. Such boots contradicted {wrong} of {count} cases, so they may "
-        f"contradict up to {100 * most:.0f} % of cases (95 % confidence)"
+        f"{boots} of either kernel decided the exact effects of {len(decided)} of {len(cases)} "
+        "cases: most parts of the case agree to the last digit, and no boot with other memory and "
+        f"random numbers has confirmed them. Such boots contradicted {wrong} of {count} "
+        f"cases, so they may contradict up to {100 * most:.0f} % of cases (95 % confidence)"
     )
     return [Flag(kind="few-boots", text=text)]
 

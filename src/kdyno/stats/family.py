@@ -103,10 +103,10 @@ class Family:
         weights = np.ones_like(differences) if weights is None else weights
         power = np.clip((self.n - FEWEST_BLOCKS) / (WEIGHED_FROM - FEWEST_BLOCKS), 0.0, 1.0)
         self.g = np.where(np.isfinite(differences), weights ** power[..., None], 0.0)
+        self._usable = np.where(self.g > 0, differences, np.nan)
         most = PATTERNS
         while most * level < 1 and most < FINE:
             most *= 2
-        self._usable = np.where(self.g > 0, differences, np.nan)
         self.signs = patterns(differences.shape[-1], most)
         self.estimate = self._estimate()
         self._centred = self._flipped(self._unit(self.estimate)[0])
@@ -120,6 +120,7 @@ class Family:
 
     def _unit(self, centre: Floats) -> tuple[Floats, Floats]:
         """(scores of length 1, their sum) with ``centre`` for true."""
+        # np.clip and nan_to_num look for more than there can be here.
         clipped = np.minimum(np.maximum(self._away(centre), -CLIP), CLIP)
         clipped[np.isnan(clipped)] = 0.0
         scores = self.g * clipped
